@@ -1,0 +1,27 @@
+"""Handlers for the event facets of checkout.afl.
+
+A handler gets the arguments of the event as a dict and returns its results as one. These keep
+their side effects in memory, so that the example needs nothing else.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+PAYMENTS: dict[str, float] = {}
+
+
+def charge(payload: dict[str, Any]) -> dict[str, Any]:
+    payment = f"pay-{payload['order']}"
+    # The id comes from the order: charging the same order twice charges it once.
+    PAYMENTS.setdefault(payment, payload["amount"])
+    return {"payment": payment}
+
+
+def refund(payload: dict[str, Any]) -> dict[str, Any]:
+    PAYMENTS.pop(payload["payment"], None)
+    return {}
+
+
+def pack(payload: dict[str, Any]) -> dict[str, Any]:
+    return {"parcel": f"{payload['count']} x {payload['sku']}"}

@@ -1,0 +1,72 @@
+"""afl: a runtime for AI agents in production.
+
+Every public name of the language is here. They are loaded when first used, because a process
+that only wants `afl.runtime` should not pay for the compiler, nor `afl --help` for either.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_AST = (
+    *("ASTNode", "SourceLocation", "TypeRef", "ArrayType", "Parameter", "Literal", "Reference"),
+    *("ConcatExpr", "BinaryExpr", "UnaryExpr", "ArrayLiteral", "MapEntry", "MapLiteral"),
+    *("IndexExpr", "NamedArg", "MixinSig", "MixinCall", "CallExpr", "StepStmt", "YieldStmt"),
+    *("ForeachClause", "Block", "AndThenBlock", "WhenBlock", "WhenCase", "CatchClause"),
+    *("PromptBlock", "ScriptBlock", "ReturnClause", "FacetSig", "FacetDecl", "EventFacetDecl"),
+    *("WorkflowDecl", "ImplicitDecl", "UsesDecl", "SchemaField", "SchemaDecl", "Namespace"),
+    *("Program", "DocComment", "DocEntry"),
+)
+
+#: Public name → module that has it.
+_EXPORTS = {
+    **dict.fromkeys(_AST, "afl.lang.ast"),
+    **dict.fromkeys(("AFLParser", "parse"), "afl.lang.parser"),
+    **dict.fromkeys(("validate", "ValidationResult", "ValidationError"), "afl.lang.validation"),
+    **dict.fromkeys(("JSONEmitter", "emit_dict", "emit_json"), "afl.lang.emitter"),
+    **dict.fromkeys(("compile_source", "compile_sources"), "afl.lang.compiler"),
+    **dict.fromkeys(("Diagnostic", "InvalidProgram", "ParseError"), "afl.lang.diagnostics"),
+    **dict.fromkeys(
+        ("AflError", "LanguageError", "ConfigurationError", "UsageError"), "afl.errors"
+    ),
+    **dict.fromkeys(("format_source",), "afl.lang.formatter"),
+}
+
+__all__ = ["__version__", *_EXPORTS]
+
+if TYPE_CHECKING:
+    from afl.errors import AflError as AflError
+    from afl.errors import ConfigurationError as ConfigurationError
+    from afl.errors import LanguageError as LanguageError
+    from afl.errors import UsageError as UsageError
+    from afl.lang.ast import *  # noqa: F403
+    from afl.lang.compiler import compile_source as compile_source
+    from afl.lang.compiler import compile_sources as compile_sources
+    from afl.lang.diagnostics import Diagnostic as Diagnostic
+    from afl.lang.diagnostics import InvalidProgram as InvalidProgram
+    from afl.lang.diagnostics import ParseError as ParseError
+    from afl.lang.emitter import JSONEmitter as JSONEmitter
+    from afl.lang.emitter import emit_dict as emit_dict
+    from afl.lang.emitter import emit_json as emit_json
+    from afl.lang.formatter import format_source as format_source
+    from afl.lang.parser import AFLParser as AFLParser
+    from afl.lang.parser import parse as parse
+    from afl.lang.validation import ValidationError as ValidationError
+    from afl.lang.validation import ValidationResult as ValidationResult
+    from afl.lang.validation import validate as validate
+
+
+def __getattr__(name: str) -> Any:
+    module = _EXPORTS.get(name)
+    if module is None:
+        raise AttributeError(f"module 'afl' has no attribute '{name}'")
+    value = getattr(import_module(module), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_EXPORTS})

@@ -1,0 +1,446 @@
+"""Settings: read once, from flags > environment > afl.toml > defaults.
+
+- The fields below are the table of all settings: each `setting(...)` is at once its default, its
+  type, its key in the file, its environment variable and its line in the documentation.
+- Every value remembers where it came from; `afl config show` prints that.
+- Whatever is wrong is reported together, before anything starts, and never shows a secret.
+
+This is the only module that reads the environment. It opens nothing but the settings file and
+the files that secrets are kept in.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from afl import log, telemetry
+from afl.clock import SYSTEM_CLOCK, Clock
+from afl.errors import ConfigurationError
+
+FILE_NAME = "afl.toml"
+#: Names the settings file, instead of ./afl.toml.
+FILE_VARIABLE = "AFL_CONFIG"
+
+_PREFIX = "AFL_"
+#: Variables of the test suite, which are no settings of the product.
+_TEST_PREFIX = "AFL_TEST_"
+
+
+def _hide(_value: object) -> object:
+    return log.HIDDEN
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A type of setting: how to read it, and how to tell what is expected.
+
+    `accept` takes a value of a flag or of the file, `parse` the text of a variable. Both raise
+    ValueError for what they cannot take. `conceal` leaves what may be shown of a secret.
+    """
+
+    expected: str
+    accept: Callable[[object], object]
+    parse: Callable[[str], object]
+    conceal: Callable[[object], object] = _hide
+
+
+def one_of(*allowed: str) -> Kind:
+    def accept(value: object) -> object:
+        if not isinstance(value, str) or value.lower() not in allowed:
+            raise ValueError
+        return value.lower()
+
+    return Kind(f"one of {', '.join(allowed)}", accept, accept)
+
+
+def url_of(*schemes: str) -> Kind:
+    starts = tuple(f"{scheme}:" for scheme in schemes)
+
+    def accept(value: object) -> object:
+        if not isinstance(value, str) or not value.startswith(starts):
+            raise ValueError
+        return value
+
+    return Kind(f"a URL that starts with {', '.join(starts)}", accept, accept, _conceal_password)
+
+
+def _conceal_password(value: object) -> object:
+    if not isinstance(value, str):
+        return log.HIDDEN
+    # What should have been a URL may hold a password all the same.
+    is_url = "://" in value or "@" not in value
+    return value if is_url else f"{log.HIDDEN}@{value.rpartition('@')[2]}"
+
+
+def _accept_bool(value: object) -> object:
+    if not isinstance(value, bool):
+        raise ValueError
+    return value
+
+
+def _parse_bool(text: str) -> object:
+    words = {"true": True, "1": True, "yes": True, "on": True}
+    words |= {"false": False, "0": False, "no": False, "off": False}
+    if text.lower() not in words:
+        raise ValueError
+    return words[text.lower()]
+
+
+def _accept_paths(value: object) -> object:
+    if not isinstance(value, list | tuple) or not all(isinstance(p, str | Path) for p in value):
+        raise ValueError
+    if not all(str(path) for path in value):
+        raise ValueError
+    return tuple(Path(path).expanduser() for path in value)
+
+
+def _parse_paths(text: str) -> object:
+    return _accept_paths([part for part in text.split(os.pathsep) if part])
+
+
+BOOL = Kind("true or false", _accept_bool, _parse_bool)
+PATHS = Kind("a list of paths", _accept_paths, _parse_paths)
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One line of the table. The rest of a setting's names follow from `name`."""
+
+    name: str
+    kind: Kind
+    default: object
+    help: str
+    secret: bool
+    #: The option of commands that take this setting.
+    flag: str
+
+    @property
+    def variable(self) -> str:
+        return _PREFIX + self.name.replace(".", "_").upper()
+
+    def shown(self, value: object) -> object:
+        """The value as plain data that may be printed, without its secret."""
+        if self.secret:
+            value = self.kind.conceal(value)
+        if isinstance(value, tuple | list):
+            value = [str(each) for each in value]
+        # Every value, because people put secrets where none belong.
+        return log.redact(value)
+
+
+def setting(
+    kind: Kind,
+    default: object,
+    help: str,  # noqa: A002
+    *,
+    flag: str,
+    secret: bool = False,
+) -> Any:
+    """A field of a settings group. A secret may also come from a file, and is redacted."""
+    return field(
+        default=default,
+        repr=not secret,
+        metadata={"kind": kind, "help": help, "secret": secret, "flag": flag},
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreConfig:
+    url: str = setting(
+        url_of("memory", "sqlite", "postgresql", "mongodb", "mongodb+srv"),
+        "sqlite:///./afl.db",
+        "Where runs, tasks and turns are kept.",
+        flag="--store",
+        secret=True,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogConfig:
+    level: str = setting(
+        one_of(*log.LEVELS), "info", "The least severe log events to write.", flag="--log-level"
+    )
+    format: str = setting(
+        one_of(*log.FORMATS),
+        "auto",
+        "How log events look; `auto` is text on a terminal and JSON elsewhere.",
+        flag="--log-format",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LanguageConfig:
+    library_paths: tuple[Path, ...] = setting(
+        PATHS,
+        (),
+        "Folders and files of AFL text that every program may use. Paths in a settings file are "
+        "relative to that file.",
+        flag="--library",
+    )
+    strict: bool = setting(
+        BOOL, False, "Treat warnings of the compiler as errors.", flag="--strict"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """All settings of a process, and where each came from."""
+
+    store: StoreConfig = field(default_factory=StoreConfig)
+    log: LogConfig = field(default_factory=LogConfig)
+    language: LanguageConfig = field(default_factory=LanguageConfig)
+
+    #: The settings file that was read.
+    file: Path | None = None
+    #: Origin of each setting that is not at its default, by name.
+    origins: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    #: What an operator should be told, though it stops nothing.
+    warnings: tuple[str, ...] = ()
+
+    def entries(self) -> tuple[Entry, ...]:
+        """Every setting, in the order of the table, fit to be printed."""
+        return tuple(
+            Entry(each.name, each.shown(self._value(each)), self.origins.get(each.name, "default"))
+            for each in SETTINGS
+        )
+
+    def _value(self, wanted: Setting) -> object:
+        group, _, key = wanted.name.partition(".")
+        value: object = getattr(getattr(self, group), key)
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A setting as `afl config show` prints it; the value is redacted plain data."""
+
+    name: str
+    value: object
+    origin: str
+
+
+_GROUPS: dict[str, type[Any]] = {"store": StoreConfig, "log": LogConfig, "language": LanguageConfig}
+
+#: Every setting there is.
+SETTINGS: tuple[Setting, ...] = tuple(
+    Setting(f"{group}.{each.name}", default=each.default, **each.metadata)
+    for group, cls in _GROUPS.items()
+    for each in fields(cls)
+)
+_BY_NAME = {each.name: each for each in SETTINGS}
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong with the settings. `value` is redacted text, or none."""
+
+    subject: str
+    origin: str
+    expected: str
+    value: str | None = None
+
+    def __str__(self) -> str:
+        given = "" if self.value is None else f" = {self.value}"
+        return f"{self.subject}{given} ({self.origin}): {self.expected}"
+
+
+class SettingsError(ConfigurationError):
+    """Settings cannot be used. Correct each of `problems`, which are all there are."""
+
+    def __init__(self, problems: tuple[Problem, ...]) -> None:
+        super().__init__(problems)
+        self.problems = problems
+
+    def __str__(self) -> str:
+        return "\n".join(["The settings cannot be used:", *(f"  {each}" for each in self.problems)])
+
+
+def load_config(
+    flags: Mapping[str, object] | None = None,
+    environ: Mapping[str, str] | None = None,
+    directory: Path | None = None,
+    file: Path | None = None,
+    *,
+    clock: Clock = SYSTEM_CLOCK,
+) -> Config:
+    """Read all settings and say what is wrong with any of them.
+
+    `flags` are values by setting name; None is a flag that was not given. The settings file is
+    `file`, or what AFL_CONFIG names, or afl.toml in `directory` (the working directory) if there
+    is one. Raises SettingsError.
+    """
+    reader = _Reader(
+        environ=os.environ if environ is None else environ,
+        directory=Path() if directory is None else directory,
+    )
+    # Later sources overwrite earlier ones, so the strongest comes last; all are checked.
+    used = reader.read_file(file)
+    reader.read_environment()
+    reader.read_flags(flags or {})
+    config = reader.finish(used)
+    telemetry.emit(
+        telemetry.ConfigLoaded(
+            at=clock.now(),
+            file=None if used is None else str(used),
+            overrides=len(config.origins),
+        )
+    )
+    return config
+
+
+class _Reader:
+    """Collects values, origins and problems from one source after the other."""
+
+    def __init__(self, environ: Mapping[str, str], directory: Path) -> None:
+        self._environ = environ
+        self._directory = directory
+        self._values: dict[str, object] = {}
+        self._origins: dict[str, str] = {}
+        self._problems: list[Problem] = []
+        self._warnings: list[str] = []
+
+    def finish(self, file: Path | None) -> Config:
+        if self._problems:
+            raise SettingsError(tuple(self._problems))
+        groups: dict[str, Any] = {
+            group: cls(**self._of_group(group)) for group, cls in _GROUPS.items()
+        }
+        return Config(
+            **groups,
+            file=file,
+            origins=MappingProxyType(self._origins),
+            warnings=tuple(self._warnings),
+        )
+
+    def _of_group(self, group: str) -> dict[str, object]:
+        start = f"{group}."
+        return {
+            name.removeprefix(start): value
+            for name, value in self._values.items()
+            if name.startswith(start)
+        }
+
+    def _take(
+        self, known: Setting, raw: object, origin: str, read: Callable[[Any], object]
+    ) -> None:
+        try:
+            self._values[known.name] = read(raw)
+            self._origins[known.name] = origin
+        except ValueError:
+            value = repr(known.shown(raw))
+            self._refuse(known.name, origin, f"expected {known.kind.expected}", value)
+
+    def _refuse(self, subject: str, origin: str, expected: str, value: str | None = None) -> None:
+        self._problems.append(Problem(subject, origin, expected, value))
+
+    def read_file(self, given: Path | None) -> Path | None:
+        """Take the settings of the file that counts, and return its path if there is one."""
+        path, origin = self._which_file(given)
+        if path is None:
+            return None
+        try:
+            content = tomllib.loads(path.read_text(encoding="utf-8"))
+        except OSError as error:
+            self._refuse(str(path), origin, f"cannot be read: {error.strerror or error}")
+        except ValueError as error:  # of TOML and of UTF-8
+            self._refuse(str(path), origin, f"is not valid TOML: {error}")
+        else:
+            for name, value in _flattened(content):
+                self._take_from_file(path, name, value)
+        return path
+
+    def _which_file(self, given: Path | None) -> tuple[Path | None, str]:
+        if given is not None:
+            return given, "settings file"
+        if FILE_VARIABLE in self._environ:
+            named = self._environ[FILE_VARIABLE]
+            return self._directory / Path(named).expanduser(), f"environment {FILE_VARIABLE}"
+        usual = self._directory / FILE_NAME
+        return (usual if usual.exists() else None), "settings file"
+
+    def _take_from_file(self, path: Path, name: str, value: object) -> None:
+        origin = f"{path} key {name}"
+        known = _BY_NAME.get(name)
+        if known is None:
+            self._refuse(name, origin, f"there is no such setting{_meant(name, _BY_NAME)}")
+        else:
+            self._take(
+                known, value, origin, lambda raw: _based(known.kind.accept(raw), path.parent)
+            )
+
+    def read_environment(self) -> None:
+        for known in SETTINGS:
+            if known.variable in self._environ:
+                origin = f"environment {known.variable}"
+                self._take(known, self._environ[known.variable], origin, known.kind.parse)
+            if known.secret:
+                self._read_secret(known)
+        self._warn_of_misspelled_variables()
+
+    def _read_secret(self, known: Setting) -> None:
+        variable = _file_variable(known)
+        if variable not in self._environ:
+            return
+        origin = f"environment {variable}"
+        if known.variable in self._environ:
+            self._refuse(known.name, origin, f"{known.variable} is given as well; keep one of them")
+            return
+        try:
+            text = (self._directory / self._environ[variable]).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            self._refuse(known.name, origin, f"the file cannot be read: {error}")
+        else:
+            self._take(known, text.rstrip("\r\n"), origin, known.kind.parse)
+
+    def _warn_of_misspelled_variables(self) -> None:
+        allowed = {FILE_VARIABLE, *(each.variable for each in SETTINGS)}
+        allowed |= {_file_variable(each) for each in SETTINGS if each.secret}
+        for variable in sorted(self._environ):
+            if not variable.startswith(_PREFIX) or variable.startswith(_TEST_PREFIX):
+                continue
+            meant = _meant(variable, allowed)
+            # Other programs have AFL_ variables too: only what resembles ours is worth a word.
+            if variable not in allowed and meant:
+                self._warnings.append(f"environment {variable} is not a setting{meant}")
+
+    def read_flags(self, flags: Mapping[str, object]) -> None:
+        for name, value in flags.items():
+            known = _BY_NAME.get(name)
+            if known is None:
+                self._refuse(name, "flag", f"there is no such setting{_meant(name, _BY_NAME)}")
+            elif value is not None:
+                read = known.kind.parse if isinstance(value, str) else known.kind.accept
+                self._take(known, value, f"flag {known.flag}", read)
+
+
+def _flattened(content: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
+    """Dotted names and values. A table is a value where a setting of that name exists."""
+    for key, value in content.items():
+        name = prefix + key
+        if name in _BY_NAME or not isinstance(value, dict):
+            yield name, value
+        elif value:
+            yield from _flattened(value, f"{name}.")
+        elif name not in _GROUPS:  # an unknown table is a mistake even if it is empty
+            yield name, value
+
+
+def _based(value: object, folder: Path) -> object:
+    """Make the paths of a settings file relative to that file, not to who happens to read it."""
+    return tuple(folder / each for each in value) if isinstance(value, tuple) else value
+
+
+def _file_variable(known: Setting) -> str:
+    return f"{known.variable}_FILE"
+
+
+def _meant(name: str, known: Mapping[str, object] | set[str]) -> str:
+    close = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.75)
+    return f"; did you mean {close[0]}?" if close else ""

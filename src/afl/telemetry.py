@@ -1,0 +1,177 @@
+"""Telemetry: the list of everything that happens, and the way to hear of it.
+
+- Each kind of event is one class below, with its fields and what it means; `EVENTS` has them all.
+- `emit` tells every subscriber, on the emitter's thread. Nothing is kept and nothing is queued.
+- A subscriber that fails is logged once and never disturbs the emitter or the other subscribers.
+
+Logs, metrics, traces and the dashboard are subscribers. Adding a kind of event is one class here.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, Any, ClassVar, TypeVar, dataclass_transform, get_type_hints
+
+# The standard logger, not afl.log: the modules of this layer do not know each other.
+_log = logging.getLogger(__name__)
+
+
+class Severity(StrEnum):
+    #: Of interest while looking for the cause of something.
+    DEBUG = "debug"
+    #: Normal life.
+    INFO = "info"
+    #: Somebody should look, and nothing is lost yet.
+    WARNING = "warning"
+    #: Something that was promised did not happen.
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Something that happened, at a time read from the emitter's clock."""
+
+    name: ClassVar[str] = ""
+    severity: ClassVar[Severity] = Severity.INFO
+
+    at: Annotated[datetime, "when it happened"]
+
+    @classmethod
+    def meaning(cls) -> str:
+        """What this kind of event tells, in one sentence."""
+        return " ".join((cls.__doc__ or "").split())
+
+    @classmethod
+    def field_meanings(cls) -> dict[str, tuple[str, str]]:
+        """For each field its type and what it holds, in the order of the class."""
+        hints = get_type_hints(cls, include_extras=True)
+        described = {each.name: hints[each.name] for each in fields(cls)}
+        return {name: (_type_name(hint), hint.__metadata__[0]) for name, hint in described.items()}
+
+    def facts(self) -> dict[str, Any]:
+        """The fields as a flat mapping, for log lines and labels."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
+
+
+def _type_name(hint: Any) -> str:
+    inner = hint.__origin__
+    return inner.__name__ if isinstance(inner, type) else str(inner)
+
+
+_E = TypeVar("_E", bound=Event)
+_kinds: dict[str, type[Event]] = {}
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True)
+def _event(name: str, severity: Severity = Severity.INFO) -> Callable[[type[_E]], type[_E]]:
+    """Make the class a kind of event and put it on the list."""
+
+    def enlist(cls: type[_E]) -> type[_E]:
+        kind = dataclass(frozen=True, slots=True, kw_only=True)(cls)
+        kind.name, kind.severity = name, severity
+        if _kinds.setdefault(name, kind) is not kind:
+            raise ValueError(f"two kinds of event are called {name}")
+        return kind
+
+    return enlist
+
+
+@_event("config_loaded")
+class ConfigLoaded(Event):
+    """The settings of this process were read and are valid."""
+
+    file: Annotated[str | None, "path of the settings file, or none"]
+    overrides: Annotated[int, "settings given by a flag, a variable or the file"]
+
+
+@_event("program_compiled")
+class ProgramCompiled(Event):
+    """AFL text was compiled into a program."""
+
+    sources: Annotated[int, "source files read"]
+    declarations: Annotated[int, "declarations in the program"]
+    duration_s: Annotated[float, "seconds from text to program"]
+    warnings: Annotated[int, "warnings shown to the author"]
+
+
+#: Every kind of event there is, by name.
+EVENTS: tuple[type[Event], ...] = tuple(_kinds[name] for name in sorted(_kinds))
+
+Subscriber = Callable[[Event], None]
+
+
+@dataclass(frozen=True, slots=True)
+class TelemetryStatistics:
+    subscribers: int
+    failures: int
+
+
+@dataclass(eq=False, slots=True)
+class _Subscription:
+    callback: Subscriber
+    has_failed: bool = False
+
+
+class Telemetry:
+    """A place to emit to and to listen at. Processes have one; tests may have their own."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._failures = 0
+        # Replaced as a whole, never changed: who emits walks the list without the lock, so a
+        # subscriber may subscribe, unsubscribe and emit.
+        self._subscriptions: tuple[_Subscription, ...] = ()
+
+    def subscribe(self, callback: Subscriber) -> Callable[[], None]:
+        """Call `callback` with each event from now on, on the thread that emits it.
+
+        Returns the function that ends this; calling that again does nothing. An event that is
+        being emitted meanwhile may still arrive.
+        """
+        subscription = _Subscription(callback)
+        with self._lock:
+            self._subscriptions = (*self._subscriptions, subscription)
+
+        def unsubscribe() -> None:
+            with self._lock:
+                self._subscriptions = tuple(
+                    each for each in self._subscriptions if each is not subscription
+                )
+
+        return unsubscribe
+
+    def emit(self, event: Event) -> None:
+        """Tell every subscriber, in the order of subscription. Never raises an Exception."""
+        for subscription in self._subscriptions:
+            try:
+                subscription.callback(event)
+            except Exception:
+                self._note_failure(subscription, event)
+
+    def _note_failure(self, subscription: _Subscription, event: Event) -> None:
+        with self._lock:
+            self._failures += 1
+            is_first, subscription.has_failed = not subscription.has_failed, True
+        # Once: a broken exporter must not fill the disk with one traceback per event.
+        if is_first:
+            _log.exception(
+                "telemetry subscriber %r failed on %s; later failures of it are only counted",
+                subscription.callback,
+                event.name,
+            )
+
+    def statistics(self) -> TelemetryStatistics:
+        with self._lock:
+            return TelemetryStatistics(len(self._subscriptions), self._failures)
+
+
+#: The telemetry of this process.
+TELEMETRY = Telemetry()
+
+emit = TELEMETRY.emit
+subscribe = TELEMETRY.subscribe
