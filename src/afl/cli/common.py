@@ -21,7 +21,7 @@ PROBLEMS = 1
 WRONG_USE = 2
 
 Paths = Annotated[
-    list[str], typer.Argument(metavar="FILE|DIR...", help="AFL files or folders; - is stdin.")
+    list[str], typer.Argument(metavar="FILE|DIR", help="AFL files or folders; - is stdin.")
 ]
 Library = Annotated[
     list[str] | None,

@@ -50,6 +50,9 @@ class JSONEmitter:
         # Steps whose dicts are made but not filled: bodies are not entered by recursion, so that
         # deep nesting costs no stack.
         self._pending: list[Callable[[], None]] = []
+        #: How often a path was given out. A namespace may be open in several places and files:
+        #: its parts count as one, so that a new file moves no id of the others.
+        self._given: Counter[str] = Counter()
 
     def emit(self, node: ast.ASTNode) -> str:
         """The node as JSON text."""
@@ -60,6 +63,7 @@ class JSONEmitter:
 
     def emit_dict(self, node: ast.ASTNode) -> Json:
         """The node as plain dicts and lists. Raises ValueError for a node that has no JSON."""
+        self._given.clear()
         result = self._node(node, "")
         while self._pending:
             self._pending.pop()()
@@ -114,7 +118,7 @@ class JSONEmitter:
         if node.uses:
             result["uses"] = [each.name for each in node.uses]
         self._add_doc(result, node.doc)
-        self._add_declarations(result, node, path, [])
+        self._add_declarations(result, node, path.partition("#")[0], [])
         return self._placed(result, node)
 
     def _add_declarations(
@@ -135,12 +139,12 @@ class JSONEmitter:
 
     def _named(self, nodes: Iterable[Any], path: str, kind: str) -> list[Json]:
         """Nodes that have names; a repeated one gets a number, so that ids stay apart."""
-        seen: Counter[str] = Counter()
         result = []
         for node in nodes:
-            seen[node.name] += 1
-            repeated = f"#{seen[node.name]}" if seen[node.name] > 1 else ""
-            result.append(self._node(node, f"{path}/{kind}:{node.name}{repeated}"))
+            named = f"{path}/{kind}:{node.name}"
+            self._given[named] += 1
+            count = self._given[named]
+            result.append(self._node(node, named if count == 1 else f"{named}#{count}"))
         return result
 
     def _callable(self, node: ast.CallableDecl, path: str) -> Json:

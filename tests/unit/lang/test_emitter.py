@@ -252,3 +252,11 @@ def test_deep_bodies_cost_no_stack() -> None:
     while "steps" in result:
         result, depth = result["steps"][0]["body"], depth + 1
     assert depth == 3000
+
+
+def test_a_new_part_of_a_namespace_moves_no_id_of_the_others() -> None:
+    part = "namespace shop { facet Pay(sum: Long) }"
+    alone = emit_dict(parse(part))["namespaces"][0]["facets"][0]["id"]
+    spread = emit_dict(parse("namespace shop { facet Ship(to: String) }\n" + part))
+    assert spread["namespaces"][1]["facets"][0]["id"] == alone
+    assert spread["namespaces"][0]["id"] != spread["namespaces"][1]["id"]

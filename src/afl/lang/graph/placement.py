@@ -102,7 +102,7 @@ def _move_aside(plan: Plan, groups: _Groups, least: float) -> None:
         (group, each)
         for group in groups.values()
         for each in group.members
-        if plan.items[each].last > plan.items[each].first
+        if plan.items[each].last > plan.items[each].first and not plan.keeps_order(each)
     ]
     for group, each in tall[: trials // 2]:
         rest = [other for other in group.members if other != each]
@@ -360,6 +360,14 @@ def _sort(plan: Plan, groups: _Groups, middles: list[float]) -> None:
 
     for group in groups.values():
         group.members.sort(key=wish)
+        _restore_cases(plan, group)
+
+
+def _restore_cases(plan: Plan, group: _Group) -> None:
+    """Cases are read in the order of the program, the default last, so they never change places."""
+    spots = [at for at, each in enumerate(group.members) if plan.keeps_order(each)]
+    for at, each in zip(spots, sorted(group.members[at] for at in spots), strict=True):
+        group.members[at] = each
 
 
 def _cost(plan: Plan, middles: list[float]) -> float:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
 
+from afl.lang.graph.elements import ClusterKind
 from afl.lang.graph.ranks import Ranks
 from afl.lang.graph.tree import Arrow, Tree
 
@@ -68,6 +69,12 @@ class Plan:
     links: dict[tuple[int, int], float] = field(default_factory=dict)
     #: Leaves by each cluster they are in, however deep.
     inside: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+
+    def keeps_order(self, number: int) -> bool:
+        """Whether an item stays where the program has it, among others like it."""
+        cluster = self.tree.clusters.get(self.items[number].key)
+        is_cluster = self.items[number].kind is Kind.CLUSTER
+        return is_cluster and cluster is not None and cluster.kind is ClusterKind.CASE
 
     def number(self, key: str) -> int:
         """The item of a leaf or a cluster."""

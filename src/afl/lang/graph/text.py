@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from afl.lang import ast
-from afl.lang.strings import quote
+from afl.lang.formatter import spelling
 
 _LEVELS = {"||": 1, "&&": 2, "+": 5, "-": 5, "*": 6, "/": 6, "%": 6}
 _COMPARISON, _CONCATENATION, _UNARY, _ATOM = 3, 4, 7, 8
@@ -18,7 +18,7 @@ _COMPARISON, _CONCATENATION, _UNARY, _ATOM = 3, 4, 7, 8
 def expression_text(expr: ast.Expr) -> str:
     """The expression as it could be written."""
     if isinstance(expr, ast.Literal):
-        return _literal(expr)
+        return spelling.literal(expr).replace("\n", "\\n")
     if isinstance(expr, ast.Reference):
         return ".".join(["$", *expr.path] if expr.is_input else expr.path)
     if isinstance(expr, ast.ConcatExpr):
@@ -26,12 +26,11 @@ def expression_text(expr: ast.Expr) -> str:
     if isinstance(expr, ast.BinaryExpr):
         return _binary(expr)
     if isinstance(expr, ast.UnaryExpr):
-        return expr.operator + _inside(expr.operand, _UNARY)
+        return _unary(expr)
     if isinstance(expr, ast.ArrayLiteral):
         return f"[{', '.join(map(expression_text, expr.elements))}]"
     if isinstance(expr, ast.MapLiteral):
-        entries = (f"{quote(each.key)}: {expression_text(each.value)}" for each in expr.entries)
-        return f"#{{{', '.join(entries)}}}"
+        return f"#{{{', '.join(map(_entry, expr.entries))}}}"
     return f"{_inside(expr.target, _ATOM)}[{expression_text(expr.index)}]"
 
 
@@ -61,12 +60,9 @@ def _args_text(args: Iterable[ast.NamedArg]) -> str:
     return ", ".join(f"{each.name} = {expression_text(each.value)}" for each in args)
 
 
-def _literal(literal: ast.Literal) -> str:
-    if isinstance(literal.value, str):
-        return quote(literal.value).replace("\n", "\\n")
-    if literal.value is None or isinstance(literal.value, bool):
-        return {None: "null", True: "true", False: "false"}[literal.value]
-    return str(literal.value)
+def _entry(entry: ast.MapEntry) -> str:
+    key = spelling.key(entry.key).replace("\n", "\\n")
+    return f"{key}: {expression_text(entry.value)}"
 
 
 def _binary(expr: ast.BinaryExpr) -> str:
@@ -74,6 +70,13 @@ def _binary(expr: ast.BinaryExpr) -> str:
     # Comparisons do not chain, so both of their sides bind tighter.
     left = _inside(expr.left, level + (level == _COMPARISON))
     return f"{left} {expr.operator} {_inside(expr.right, level + 1)}"
+
+
+def _unary(expr: ast.UnaryExpr) -> str:
+    operand = _inside(expr.operand, _UNARY)
+    # `--` would read as one sign.
+    space = " " if operand.startswith(expr.operator) else ""
+    return expr.operator + space + operand
 
 
 def _inside(expr: ast.Expr, level: int) -> str:

@@ -3,7 +3,7 @@
 from afl.lang import ast
 from afl.lang.codes import MISSING_ARGUMENT, UNKNOWN_ARGUMENT
 from afl.lang.diagnostics import suggest
-from afl.lang.names import Declared
+from afl.lang.names import Declared, reserved_namespaces
 from afl.lang.scopes import Scope
 from afl.lang.validation.rule import Callee, Report, Rule
 
@@ -20,11 +20,25 @@ def check_unknown(report: Report, call: Callee, declared: Declared | None, _scop
 
 def check_call(report: Report, call: ast.CallExpr, declared: Declared | None, scope: Scope) -> None:
     check_unknown(report, call, declared, scope)
+    # What is mixed in counts as given, under its own name or its alias.
+    mixed_in = {each.alias or "" for each in call.mixins}
+    mixed_in |= {arg.name for each in call.mixins for arg in each.args}
+    _check_missing(report, call, declared, scope, mixed_in)
+
+
+def check_mixin(report: Report, mixin: Callee, declared: Declared | None, scope: Scope) -> None:
+    check_unknown(report, mixin, declared, scope)
+    # A mixin of a program may leave parameters to who calls; those of the language do not.
+    if declared is not None and declared.namespace in reserved_namespaces():
+        _check_missing(report, mixin, declared, scope, set())
+
+
+def _check_missing(
+    report: Report, call: Callee, declared: Declared | None, scope: Scope, mixed_in: set[str]
+) -> None:
     if declared is None:
         return
-    given = {each.name for each in call.args}
-    for mixin in call.mixins:
-        given |= {each.name for each in mixin.args} | {mixin.alias or ""}
+    given = mixed_in | {each.name for each in call.args}
     for name, param in declared.params.items():
         if name in given or getattr(param, "default", None) is not None:
             continue
@@ -35,4 +49,4 @@ def check_call(report: Report, call: ast.CallExpr, declared: Declared | None, sc
         report(MISSING_ARGUMENT, message, call)
 
 
-RULE = Rule("arguments", (UNKNOWN_ARGUMENT, MISSING_ARGUMENT), call=check_call, mixin=check_unknown)
+RULE = Rule("arguments", (UNKNOWN_ARGUMENT, MISSING_ARGUMENT), call=check_call, mixin=check_mixin)

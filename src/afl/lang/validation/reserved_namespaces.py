@@ -7,7 +7,8 @@ from afl.lang.validation.rule import Report, Rule
 
 
 def check(report: Report, name: str, scope: ast.Program | ast.Namespace) -> None:
-    if name in reserved_namespaces():
+    root = name.partition(".")[0]
+    if root in reserved_namespaces():
         message = f"Namespace '{name}' belongs to the language"
         report(RESERVED_NAMESPACE, message, scope, "choose another name")
 
