@@ -58,9 +58,13 @@ def _start_logging(config: Config) -> None:
 
     log.configure(config.log.level, config.log.format)
     logger = log.get_logger("afl")
-    telemetry.subscribe(
-        lambda event: getattr(logger, event.severity.value)(event.name, **event.facts())
-    )
+
+    def write(event: telemetry.Event) -> None:
+        facts = event.facts()
+        del facts["at"]  # log lines have a time of their own
+        getattr(logger, event.severity.value)(event.name, **facts)
+
+    telemetry.subscribe(write)
 
 
 def show_problems(diagnostics: Iterable[Diagnostic], texts: Mapping[str, str]) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from afl.errors import UsageError
 from afl.lang import ast
+from afl.lang.collector import collector_paused
 from afl.lang.diagnostics import Diagnostic, InvalidProgram, ParseError, by_place, display_name
 from afl.lang.names import Names, reserved_namespaces
 from afl.lang.parser import parse_text
@@ -60,6 +61,13 @@ def compile_input(
     strict: bool = False,
 ) -> Compilation:
     """Compile sources together with the library sources they use."""
+    with collector_paused():
+        return _compile(compiler_input, libraries, strict)
+
+
+def _compile(
+    compiler_input: CompilerInput, libraries: Sequence[SourceStore], strict: bool
+) -> Compilation:
     registry = SourceRegistry()
     trees: list[ast.Program] = []
     problems: list[Diagnostic] = []

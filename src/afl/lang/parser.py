@@ -8,11 +8,9 @@ to find the other ones.
 
 from __future__ import annotations
 
-import gc
 import re
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -25,6 +23,7 @@ from lark.lexer import PatternStr
 from afl.lang import ast, codes, recovery, trivia
 from afl.lang.ast import SourceLocation
 from afl.lang.builder import Builder
+from afl.lang.collector import collector_paused
 from afl.lang.diagnostics import Diagnostic, ParseError, by_place
 from afl.lang.sources import CompilerInput, FileOrigin, SourceRegistry, read_file
 from afl.lang.syntax_errors import explain
@@ -161,7 +160,7 @@ class _Reader:
         }
 
     def read(self, masked: str, source_id: str | None) -> Parsed:
-        with self._lock, _collector_paused():
+        with self._lock, collector_paused():
             self._builder.begin(masked, source_id)
             self._brackets.text = masked
             try:
@@ -172,19 +171,6 @@ class _Reader:
             except _TooDeep as problem:
                 return Parsed(None, [_too_deep(problem.token, source_id)])
             return Parsed(tree, self._builder.problems)
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """Nothing that parsing makes is garbage yet; looking for it takes a tenth of the time, and
-    a larger share of a larger text."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 @cache

@@ -56,7 +56,8 @@ class Outline:
                 head, *more = begin(item)
                 result.append(_indented(depth, head))
                 result += [_indented(depth + 1, each) for each in more]
-                inner = self._inner[item.key] or [blank(self._blank(item.key))]
+                inner: list[Node | Cluster | str] = [*self._inner[item.key]]
+                inner = inner or [blank(self._blank(item.key))]
                 pending.append((depth, end))
                 pending += [(depth + 1, each) for each in reversed(inner)]
         return result

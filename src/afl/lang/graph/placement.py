@@ -28,7 +28,7 @@ _DISTANCE = (
     (26.0, 18.0, 24.0),
 )
 #: A crossing costs as much as this length of arrows.
-_CROSSING = 300.0
+_CROSSING = 700.0
 #: Moves while orders are compared, and in the end.
 _FEW_MOVES, _MANY_MOVES = 14, 70
 _LONGEST_STEP, _SHORTEST_STEP = 0.8, 0.01

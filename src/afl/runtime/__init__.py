@@ -1,0 +1,1 @@
+"""The runtime: records, states and, above them, what moves them."""

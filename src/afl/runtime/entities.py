@@ -1,0 +1,311 @@
+"""The records that a store keeps beside steps. All times are whole milliseconds since 1970.
+
+Field names, order and defaults are a public contract; what came later stands at the end of each
+record and has a default.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum, StrEnum
+from typing import Any
+
+# Tasks
+
+
+class TaskState(StrEnum):
+    #: Waiting to be claimed.
+    PENDING = "pending"
+    #: Claimed under a lease.
+    RUNNING = "running"
+    COMPLETED = "completed"
+    #: The handler failed; waits for an operator or a declared retry.
+    FAILED = "failed"
+    #: No handler will ever come; said by an operator.
+    IGNORED = "ignored"
+    #: Ended by its run or by an operator.
+    CANCELED = "canceled"
+    #: Delivered too often without an end.
+    DEAD_LETTER = "dead_letter"
+
+
+#: What may follow a state. Terminal states are final, except that an operator may try again.
+TASK_TRANSITIONS: dict[str, frozenset[str]] = {
+    TaskState.PENDING: frozenset({TaskState.RUNNING, TaskState.IGNORED, TaskState.CANCELED}),
+    TaskState.RUNNING: frozenset(
+        {
+            TaskState.PENDING,
+            TaskState.COMPLETED,
+            TaskState.FAILED,
+            TaskState.CANCELED,
+            TaskState.DEAD_LETTER,
+        }
+    ),
+    TaskState.COMPLETED: frozenset(),
+    TaskState.FAILED: frozenset({TaskState.PENDING}),
+    TaskState.IGNORED: frozenset({TaskState.PENDING}),
+    TaskState.CANCELED: frozenset(),
+    TaskState.DEAD_LETTER: frozenset({TaskState.PENDING}),
+}
+
+
+@dataclass
+class TaskDefinition:
+    """The claimable work of an event step, or of the runtime itself (`afl:…`)."""
+
+    uuid: str
+    #: Qualified facet name.
+    name: str
+    runner_id: str
+    workflow_id: str
+    flow_id: str
+    step_id: str
+    state: str = TaskState.PENDING
+    created: int = 0
+    updated: int = 0
+    error: dict[str, Any] | None = None
+    task_list_name: str = "default"
+    data_type: str = ""
+    #: The payload: the parameters of the step.
+    data: dict[str, Any] | None = None
+    #: Who holds the lease.
+    owner: str = ""
+    lease_expires: int = 0
+    #: Grows with every claim; a write with an old one is refused.
+    fence: int = 0
+    #: How often it was claimed. A `release` takes the claim back.
+    deliveries: int = 0
+    #: How often its handler failed.
+    failures: int = 0
+    #: Not claimable before this time: the wait of a retry.
+    not_before: int = 0
+    #: Stays the same over retries and restarts; handlers hand it on.
+    idempotency_key: str = ""
+
+
+# Runs
+
+
+class RunnerState(StrEnum):
+    CREATED = "created"
+    RUNNING = "running"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    PAUSED = "paused"
+    CANCELLED = "cancelled"
+    UNKNOWN = "unknown"
+
+
+@dataclass
+class Parameter:
+    name: str
+    value: Any
+    type_hint: str = "Any"
+
+
+@dataclass
+class UserDefinition:
+    email: str
+    name: str = ""
+    avatar: str = ""
+
+
+@dataclass
+class WorkflowMetaData:
+    description: str = ""
+    author: str = ""
+    tags: list[str] = field(default_factory=list)
+
+
+@dataclass
+class WorkflowDefinition:
+    """A workflow of a flow, as it can be started."""
+
+    uuid: str
+    name: str
+    namespace_id: str
+    facet_id: str
+    flow_id: str
+    starting_step: str
+    version: str
+    metadata: WorkflowMetaData | None = None
+    documentation: dict[str, Any] | None = None
+    date: int = 0
+
+
+@dataclass
+class RunnerDefinition:
+    """One run of a workflow."""
+
+    uuid: str
+    workflow_id: str
+    workflow: WorkflowDefinition
+    parameters: list[Parameter] = field(default_factory=list)
+    step_id: str | None = None
+    user: UserDefinition | None = None
+    start_time: int = 0
+    end_time: int = 0
+    duration: int = 0
+    retain: int = 0
+    state: str = RunnerState.CREATED
+
+
+# Flows and sources
+
+
+@dataclass
+class SourceText:
+    name: str
+    content: str
+    language: str = "afl"
+
+
+@dataclass
+class FlowIdentity:
+    name: str
+    path: str
+    uuid: str
+
+
+@dataclass
+class FlowDefinition:
+    """A program as it was handed in: its texts, and what it compiles to."""
+
+    uuid: str
+    name: FlowIdentity
+    compiled_sources: list[SourceText] = field(default_factory=list)
+    #: Identity of the compiled program.
+    digest: str = ""
+
+
+@dataclass
+class PublishedSource:
+    """A text that other programs find by its namespace."""
+
+    uuid: str
+    namespace_name: str
+    source_text: str
+    namespaces_defined: list[str] = field(default_factory=list)
+    version: str = "latest"
+    published_at: int = 0
+    origin: str = ""
+    checksum: str = ""
+
+
+# Handlers
+
+
+@dataclass
+class HandlerRegistration:
+    """Where the handler of a facet is. `facet_name` is the key."""
+
+    facet_name: str
+    module_uri: str
+    entrypoint: str = "handle"
+    version: str = "1.0.0"
+    checksum: str = ""
+    timeout_ms: int = 30000
+    requirements: list[str] = field(default_factory=list)
+    metadata: dict[str, Any] = field(default_factory=dict)
+    created: int = 0
+    updated: int = 0
+
+
+# Fleet
+
+
+class ServerState(StrEnum):
+    STARTUP = "startup"
+    RUNNING = "running"
+    SHUTDOWN = "shutdown"
+    ERROR = "error"
+
+
+@dataclass
+class HandledCount:
+    handler: str
+    handled: int = 0
+    not_handled: int = 0
+
+
+@dataclass
+class ServerDefinition:
+    """A worker process as the store sees it."""
+
+    uuid: str
+    server_group: str
+    service_name: str
+    server_name: str
+    server_ips: list[str] = field(default_factory=list)
+    start_time: int = 0
+    ping_time: int = 0
+    topics: list[str] = field(default_factory=list)
+    handlers: list[str] = field(default_factory=list)
+    handled: list[HandledCount] = field(default_factory=list)
+    state: str = ServerState.STARTUP
+    manager: str = ""
+    error: dict[str, Any] | None = None
+    #: Where its status can be read; 0 if it serves none.
+    http_port: int = 0
+    version: str = ""
+
+
+# Locks
+
+
+@dataclass
+class LockMetaData:
+    topic: str | None = None
+    handler: str | None = None
+    step_name: str | None = None
+    step_id: str | None = None
+
+
+@dataclass
+class LockDefinition:
+    key: str
+    acquired_at: int = 0
+    expires_at: int = 0
+    meta: LockMetaData | None = None
+    owner: str = ""
+
+
+# Logs
+
+
+class NoteType(StrEnum):
+    ERROR = "error"
+    INFO = "info"
+    WARNING = "warning"
+
+
+class NoteOriginator(StrEnum):
+    WORKFLOW = "workflow"
+    AGENT = "agent"
+
+
+class NoteImportance(IntEnum):
+    HIGH = 1
+    NORMAL = 5
+    LOW = 10
+
+
+@dataclass
+class LogDefinition:
+    """A line in the log of a run."""
+
+    uuid: str
+    order: int
+    runner_id: str
+    step_id: str | None = None
+    object_id: str = ""
+    object_type: str = ""
+    note_originator: str = NoteOriginator.WORKFLOW
+    note_type: str = NoteType.INFO
+    note_importance: int = NoteImportance.NORMAL
+    message: str = ""
+    state: str = ""
+    line: int = 0
+    file: str = ""
+    details: dict[str, Any] = field(default_factory=dict)
+    time: int = 0
