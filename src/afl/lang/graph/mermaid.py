@@ -35,7 +35,7 @@ _CLASSES: dict[NodeKind, str] = {
 }
 #: What stands for itself in a label, beside letters and digits. No colon: `style: #35;` on one
 #: line is not read as a label by every version.
-_PLAIN = frozenset(" .,_-$=+×⚡")
+_PLAIN = frozenset(" .,_-$=+×·⚡")
 
 
 def to_mermaid(graph: Graph) -> str:
