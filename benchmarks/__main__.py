@@ -9,11 +9,15 @@ from __future__ import annotations
 import json
 import platform
 
-from benchmarks import language
+from benchmarks import language, sqlite
 
 
 def main() -> None:
-    result = {"python": platform.python_version(), "language": language.run()}
+    result = {
+        "python": platform.python_version(),
+        "language": language.run(),
+        "sqlite": sqlite.run(),
+    }
     print(json.dumps(result, indent=2))
 
 

@@ -124,9 +124,7 @@ def test_a_node_says_its_statement_in_full_on_one_line() -> None:
     assert step(graph, "a").text == (
         r'a = Cook(dish = "a\nb\nc" ++ ($.n + 1) * -2) with Serve(pot = [1, null][0]) as s'
     )
-    assert step(graph, "b").text == (
-        'b = Serve(pot = #{k: true, "k 2": 1.5} || !(a.pot in $.n))'
-    )
+    assert step(graph, "b").text == ('b = Serve(pot = #{k: true, "k 2": 1.5} || !(a.pot in $.n))')
 
 
 def test_marks_tell_what_else_a_step_asks_for() -> None:
@@ -382,9 +380,7 @@ def test_the_body_of_a_step_is_a_cluster_it_owns() -> None:
         }"""
     )
     at = "andThen:0/step:a"
-    assert graph.clusters == (
-        Cluster(f"{at}/body", "body of a", ClusterKind.BODY, None, owner=at),
-    )
+    assert graph.clusters == (Cluster(f"{at}/body", "body of a", ClusterKind.BODY, None, owner=at),)
     assert (at, f"{at}/body") in starts(graph)
     inner = node(graph, f"{at}/andThen:0/yield:0")
     # `Cook` means the facet of the step here, though the namespace has one of that name.

@@ -1,0 +1,59 @@
+"""Addresses: from what the operator wrote to the one true path of a database file.
+
+Nothing is opened and nothing is created here.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from afl.errors import ConfigurationError
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # two letters or more: C:\ is a drive
+_FORMS = "expected sqlite:///relative/path.db, sqlite:////absolute/path.db or a plain path"
+
+
+def database_path(address: str | os.PathLike[str]) -> str:
+    """The real path of the database at a URL or path.
+
+    Raises ConfigurationError if the address is malformed, or names what cannot be a file.
+    """
+    text = os.fspath(address)
+    path = _path_of_url(text) if isinstance(address, str) and _SCHEME.match(text) else text
+    if ":memory:" in path:
+        raise ConfigurationError(
+            f"{text!r}: a database in memory cannot be shared between threads and processes; "
+            "use memory: for a store that lives as long as the process"
+        )
+    if not path or "\0" in path:
+        raise ConfigurationError(f"{text!r} names no database file; {_FORMS}")
+    real = os.path.realpath(path)
+    _require_place(real)
+    return real
+
+
+def _path_of_url(url: str) -> str:
+    scheme = url.partition(":")[0].lower()
+    if scheme == "memory":
+        raise ConfigurationError(f"{url!r} is a store in memory and has no file; {_FORMS}")
+    if scheme != "sqlite":
+        raise ConfigurationError(f"{url!r} is not the address of a SQLite database; {_FORMS}")
+    rest = url.partition(":")[2]
+    if not rest.startswith("///"):
+        raise ConfigurationError(f"{url!r} needs three slashes after sqlite: and a path; {_FORMS}")
+    if "?" in rest or "#" in rest:
+        raise ConfigurationError(f"{url!r}: a sqlite: URL takes no options; {_FORMS}")
+    return rest[3:]
+
+
+def _require_place(path: str) -> None:
+    folder = Path(path).parent
+    if not folder.is_dir():
+        raise ConfigurationError(
+            f"cannot make the database {path}: the folder {folder} does not exist; create it, "
+            "or choose another place"
+        )
+    if Path(path).is_dir():
+        raise ConfigurationError(f"{path} is a folder, not a database file; add a file name")
