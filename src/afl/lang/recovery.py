@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from afl.lang import codes
+from afl.lang import codes, trivia
 from afl.lang.ast import SourceLocation
 from afl.lang.diagnostics import Diagnostic
 
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 MAX_PROBLEMS = 20
 
 _LEXEME = re.compile(
-    r'(?P<opaque>"[^"\\]*(?:\\.[^"\\]*)*"|//[^\n]*|/\*[^*]*\*+(?:[^/*][^*]*\*+)*/'
-    "|\ufdd0[^\ufdd1]*\ufdd1"
+    rf"(?P<opaque>{trivia.STRING}|{trivia.COMMENT}|{trivia.RAW}"
     # Here a keyword is a name.
     r"|\b(?:as|foreach)\s+[A-Za-z_]\w*)"
     # A declaration keyword followed by a name: no statement looks like that, but for `use in xs`.

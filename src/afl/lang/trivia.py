@@ -16,16 +16,16 @@ from afl.lang.ast import DocComment, DocEntry, frozen
 #: Noncharacters: no text has a use for them.
 RAW_OPEN, RAW_CLOSE = "\ufdd0", "\ufdd1"
 
-_STRING = r'"[^"\\]*(?:\\.[^"\\]*)*"'
-_LINE_COMMENT = r"//[^\n]*"
-_BLOCK_COMMENT = r"/\*[^*]*\*+(?:[^/*][^*]*\*+)*/"
-_RAW = f"{RAW_OPEN}[^{RAW_CLOSE}]*{RAW_CLOSE}"
+#: How these look in masked text, for whoever scans it without the grammar.
+STRING = r'"[^"\\]*(?:\\.[^"\\]*)*"'
+COMMENT = r"(?://[^\n]*|/\*[^*]*\*+(?:[^/*][^*]*\*+)*/)"
+RAW = f"{RAW_OPEN}[^{RAW_CLOSE}]*{RAW_CLOSE}"
 
 #: What may stand between two tokens. Possessive: a comment is never taken in part.
-GAP = rf"(?:\s|{_LINE_COMMENT}|{_BLOCK_COMMENT})*+"
+GAP = rf"(?:\s|{COMMENT})*+"
 
 _SCRIPT_OR_OPAQUE = re.compile(
-    rf"{_STRING}|{_LINE_COMMENT}|{_BLOCK_COMMENT}"
+    rf"{STRING}|{COMMENT}"
     # Here `script` is a name and the brace belongs to something else.
     rf"|\b(?:schema|namespace|foreach|in|as)\b{GAP}[\w.]+"
     rf"|(?P<script>(?<![\w.$])script\b{GAP}(?:[A-Za-z_]\w*{GAP})?\{{)",
@@ -37,9 +37,7 @@ _PYTHON_LEXEME = re.compile(
     r"|#[^\n]*|[{}]",
     re.DOTALL,
 )
-_COMMENT_OR_OPAQUE = re.compile(
-    rf"{_STRING}|{_RAW}|(?P<comment>{_LINE_COMMENT}|{_BLOCK_COMMENT})", re.DOTALL
-)
+_COMMENT_OR_OPAQUE = re.compile(rf"{STRING}|{RAW}|(?P<comment>{COMMENT})", re.DOTALL)
 
 
 class OpenScript(Exception):  # noqa: N818 - a fact about the text, caught by the parser
@@ -92,7 +90,7 @@ def script_code(raw: str) -> str:
     return "\n".join(line.rstrip() for line in lines).strip("\n")
 
 
-_OPAQUE = re.compile(rf"{_STRING}|{_RAW}|{_LINE_COMMENT}|{_BLOCK_COMMENT}", re.DOTALL)
+_OPAQUE = re.compile(rf"{STRING}|{RAW}|{COMMENT}", re.DOTALL)
 
 
 def code_only(text: str) -> str:

@@ -14,9 +14,7 @@ from afl.lang import trivia
 from afl.lang.ast import ASTNode, SourceLocation
 
 _LEXEME = re.compile(
-    r'"[^"\\]*(?:\\.[^"\\]*)*"'
-    rf"|{trivia.RAW_OPEN}[^{trivia.RAW_CLOSE}]*{trivia.RAW_CLOSE}"
-    r"|(?P<comment>//[^\n]*|/\*[^*]*\*+(?:[^/*][^*]*\*+)*/)"
+    rf"{trivia.STRING}|{trivia.RAW}|(?P<comment>{trivia.COMMENT})"
     r"|[A-Za-z_$][\w.]*|[0-9]+(?:\.[0-9]+(?:[eE][+-]?[0-9]+)?)?"
     r"|\+\+|=>|[=!<>]=|&&|\|\||\#\{|[^\s\ufeff]",
     re.DOTALL,

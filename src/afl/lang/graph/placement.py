@@ -38,6 +38,10 @@ _WORK = 6_000
 #: Lines over more rows than this are left out when crossings are counted.
 _LONG = 60
 
+#: Whose neighbours count in a turn. If both ends of an arrow look at each other all the time, they
+#: may change places for ever.
+_LOOKS = (frozenset({"up", "down"}), frozenset({"up"}), frozenset({"down"}))
+
 Side = tuple[float, float]
 
 
@@ -79,13 +83,13 @@ def place(plan: Plan) -> list[Side]:
 def _best_orders(plan: Plan, groups: _Groups) -> dict[int | None, list[int]]:
     best: dict[int | None, list[int]] = {}
     least = float("inf")
-    for _ in range(max(3, min(_MOST_TURNS, _WORK // len(plan.items)))):
+    for turn in range(max(3, min(_MOST_TURNS, _WORK // len(plan.items)))):
         middles = _absolute(plan, _place_groups(plan, groups, _FEW_MOVES))
         cost = _cost(plan, middles)
         if cost < least:
             least = cost
             best = {number: list(group.members) for number, group in groups.items()}
-        _sort(plan, groups, middles)
+        _sort(plan, groups, middles, _LOOKS[turn % len(_LOOKS)])
     for number, members in best.items():
         groups[number].members = members
     _move_aside(plan, groups, least)
@@ -344,14 +348,17 @@ def _absolute(plan: Plan, places: _Places) -> list[float]:
 # Orders
 
 
-def _sort(plan: Plan, groups: _Groups, middles: list[float]) -> None:
+def _sort(plan: Plan, groups: _Groups, middles: list[float], looks: frozenset[str]) -> None:
     """Put each member where its neighbours outside of it are, on average."""
     weights: dict[int, float] = defaultdict(float)
     totals: dict[int, float] = defaultdict(float)
     for group in groups.values():
         for one, here, other, there, weight in group.links:
-            for number, member, towards in ((one, here, other), (other, there, one)):
-                for each in _way(plan, number, member):
+            for number, member, towards, way in (
+                (one, here, other, "down"),
+                (other, there, one, "up"),
+            ):
+                for each in _way(plan, number, member) if way in looks else ():
                     weights[each] += weight
                     totals[each] += weight * middles[towards]
 

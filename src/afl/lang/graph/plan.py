@@ -22,6 +22,8 @@ from afl.lang.graph.tree import Arrow, Tree
 LINE_WIDTH = 2.0
 #: How many leaves stand for a cluster when something pulls at it; more would pull no better.
 _MOST_ENDS = 8
+#: How much more than other arrows a step pulls its body below itself.
+_BODY_PULL = 4.0
 
 
 class Kind(IntEnum):
@@ -177,13 +179,19 @@ def _below(tree: Tree, key: str, common: str | None) -> Iterator[str]:
 
 def _add_links(plan: Plan) -> None:
     for arrow, stretches in zip(plan.tree.arrows, plan.stretches, strict=True):
+        pull = _BODY_PULL if _is_body(plan, arrow) else 1.0
         stops = [_ends(plan, arrow.source, leaving=True)]
         stops += [[each.item] for each in stretches]
         stops.append(_ends(plan, arrow.target, leaving=False))
         for above, below in itertools.pairwise(stops):
-            weight = 1.0 / (len(above) * len(below))
+            weight = pull / (len(above) * len(below))
             for pair in ((one, other) for one in above for other in below):
                 plan.links[pair] = max(plan.links.get(pair, 0.0), weight)
+
+
+def _is_body(plan: Plan, arrow: Arrow) -> bool:
+    cluster = plan.tree.clusters.get(arrow.target)
+    return cluster is not None and cluster.owner == arrow.source
 
 
 def _ends(plan: Plan, key: str, *, leaving: bool) -> list[int]:

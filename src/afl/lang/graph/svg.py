@@ -29,6 +29,8 @@ _TAG_ROOM = 40.0
 _HEIGHT, _MARKS_HEIGHT = 50.0, 20.0
 _CHIP_PADDING, _CHIP_GAP = 6.0, 5.0
 _HEAD = 7.0
+#: Kinds with round ends.
+_ROUND = (NodeKind.YIELD, NodeKind.INPUT, NodeKind.OUTPUT)
 
 #: What XML cannot hold, not even escaped.
 _UNWRITABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -122,7 +124,7 @@ def _node(node: Node, box: Box, state: str | None) -> str:
         _shape(node, box),
         _icon(node.kind, 13, 17),
         *_texts(node, box),
-        f'<circle class="dot" cx="{_n(box.width)}" cy="0" r="6"/>',
+        _dot(node, box),
         "</g>",
     ]
     return "".join(parts)
@@ -134,9 +136,16 @@ def _tooltip(node: Node, state: str | None) -> str:
     return "\n".join(each for each in lines if each)
 
 
+def _dot(node: Node, box: Box) -> str:
+    """The sign of a state, on the outline; shown only when the node has one."""
+    inset = box.height * 0.15 if node.kind in _ROUND else 1.0
+    return f'<circle class="dot" cx="{_n(box.width - inset)}" cy="{_n(inset)}" r="6"/>'
+
+
 def _shape(node: Node, box: Box) -> str:
-    round_ends = node.kind in (NodeKind.YIELD, NodeKind.INPUT, NodeKind.OUTPUT)
-    radius = box.height / 2 if round_ends else 3.0 if node.kind is NodeKind.SCHEMA else 9.0
+    radius = 3.0 if node.kind is NodeKind.SCHEMA else 9.0
+    if node.kind in _ROUND:
+        radius = box.height / 2
     shape = _rect("box", 0, 0, box.width, box.height, radius)
     if node.kind is NodeKind.EVENT:
         shape += _rect("inner", 3, 3, box.width - 6, box.height - 6, radius - 2.5)
