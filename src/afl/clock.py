@@ -96,6 +96,15 @@ class SystemClock:
 SYSTEM_CLOCK: Clock = SystemClock()
 
 
+def condition_of(event: threading.Event) -> threading.Condition:
+    """What wakes those who wait for an event: waiting on it hears of the event, and of more.
+
+    The attribute is private but as old as the class; the alternatives are a thread for each
+    event, or polling in real time.
+    """
+    return cast("threading.Condition", cast(Any, event)._cond)
+
+
 def now_ms(clock: Clock) -> int:
     """Wall time as whole milliseconds since 1970, as stored records hold it."""
     return (clock.now() - _EPOCH) // timedelta(milliseconds=1)
@@ -175,9 +184,7 @@ class FakeClock:
         self.wait(threading.Event(), seconds)
 
     def wait(self, event: threading.Event, timeout: float | None = None) -> bool:
-        # An Event can be woken without being set only through the condition it is made of. The
-        # attribute is private but as old as the class; the alternative is polling in real time.
-        condition = cast("threading.Condition", cast(Any, event)._cond)
+        condition = condition_of(event)
         with condition:
             return self._wait_for(condition, event.is_set, timeout, is_over=event.is_set)
 

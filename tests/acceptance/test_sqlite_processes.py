@@ -78,7 +78,7 @@ def ended(child: Child) -> None:
 
 
 def ask(path: str, sql: str) -> list[Any]:
-    with closing(sqlite3.connect(path, timeout=0)) as connection:
+    with closing(sqlite3.connect(path, timeout=10)) as connection:
         return [row[0] for row in connection.execute(sql)]
 
 
@@ -118,6 +118,31 @@ def test_processes_that_create_the_file_at_once_all_succeed(path: str, spawn: Sp
     for child in children:
         tell(child)
     assert [heard(child) for child in children] == ["written"] * 4
+
+
+def test_processes_that_come_and_go_lose_nothing(path: str, spawn: Spawn) -> None:
+    make_table(path)
+    code = """
+sys.setswitchinterval(1e-6)
+database.close()
+say("ready"); told()
+for _ in range(30):
+    with Database(path, poll_interval_s=0.001) as database:
+        database.bell.count("news")
+        database.write(lambda tx: tx.execute("INSERT INTO item (text) VALUES ('x')"))
+        database.write(lambda tx: tx.announce("news"))
+        database.read(lambda r: r.query_one("SELECT count(*) FROM item"))
+"""
+    children = [spawn(code) for _ in range(4)]
+    for child in children:
+        assert heard(child) == "ready"
+    for child in children:
+        tell(child)
+    for child in children:
+        ended(child)
+    assert ask(path, "SELECT count(*) FROM item") == [120]
+    assert ask(path, "PRAGMA integrity_check") == ["ok"]
+    assert not Path(f"{path}.wake").exists()
 
 
 def test_a_process_killed_inside_a_transaction_leaves_the_file_whole_and_free(

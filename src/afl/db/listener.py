@@ -66,11 +66,13 @@ class Listener:
         self._attended.set()
 
     def close(self) -> None:
+        """Must not be called by `heard`, that is, on the listener's thread."""
         self._is_closed = True
         self._attended.set()
         self._hand.send(b"\0")
-        if threading.current_thread() is not self._thread:
-            self._thread.join()
+        self._thread.join()
+        # Not by the thread itself: it may see that it is closed before we have sent the byte.
+        self._release()
 
     def _run(self) -> None:
         while not self._is_closed:
@@ -83,7 +85,6 @@ class Listener:
                 _log.exception("sqlite_listener_failed", folder=self._folder)
                 self._pause()
             self._rest_unless_attended()
-        self._release()
 
     def _rest_unless_attended(self) -> None:
         self._attended.clear()

@@ -19,9 +19,8 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, cast
 
-from afl.clock import SYSTEM_CLOCK, Clock
+from afl.clock import SYSTEM_CLOCK, Clock, condition_of
 from afl.db.listener import Listener
 from afl.db.sockets import send, wake_folder
 
@@ -100,7 +99,7 @@ class Bell:
         def is_over() -> bool:
             return self._is_closed or stop.is_set() or self._is_rung(topic, seen)
 
-        condition = _condition_of(stop)
+        condition = condition_of(stop)  # wakes for both: the stop and the bell
         with self._attending(topic, condition), condition:
             self._clock.wait_for(condition, is_over, timeout)
         return self._is_rung(topic, seen)
@@ -192,12 +191,3 @@ class _Numbers:
     def _forget_all(self) -> None:
         self._others = self._last
         self._known.clear()
-
-
-def _condition_of(event: threading.Event) -> threading.Condition:
-    """What wakes those who wait for an event: waiting on it hears of both, event and bell.
-
-    The attribute is private but as old as the class; the alternatives are a thread for each
-    event, or polling.
-    """
-    return cast("threading.Condition", cast(Any, event)._cond)

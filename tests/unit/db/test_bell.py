@@ -194,6 +194,21 @@ def test_no_wake_up_is_lost_in_a_race(bell: Bell, start: Start) -> None:
         sys.setswitchinterval(usual)
 
 
+def test_a_bell_can_be_closed_at_any_moment(folder: Path, start: Start) -> None:
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for n in range(300):
+            bell = Bell(str(folder / "afl.db"), lambda: 1, poll_interval_s=0.0001)
+            seen = bell.count("tasks")
+            if n % 2:
+                start(bell.wait, "tasks", seen)
+            bell.close()
+    finally:
+        sys.setswitchinterval(usual)
+    assert not (folder / "afl.db.wake").exists()
+
+
 def test_an_announcement_wakes_after_the_commit_and_only_then(database: Database) -> None:
     def announcing(transaction: Transaction) -> int:
         transaction.announce("tasks")

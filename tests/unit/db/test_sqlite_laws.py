@@ -8,7 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from afl.db.sqlite import Database, Transaction
@@ -69,7 +69,8 @@ def outcome(future: Future[list[int]]) -> object:
     return future.result() if error is None else type(error)
 
 
-@settings(max_examples=40, deadline=None)
+# On a loaded machine drawing may take long, which is no defect.
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(requests=REQUESTS, batch_size=st.integers(1, 6))
 def test_batches_equal_requests_one_after_another(
     requests: list[tuple[list[Action], bool]], batch_size: int

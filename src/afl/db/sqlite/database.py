@@ -10,6 +10,7 @@ import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import ExitStack
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TypeVar
@@ -201,10 +202,12 @@ class Database:
         # Waiters first: nothing more will come to them. The writer still rings for its last
         # batches, which other processes want to hear. It leaves last, so that it and no reader
         # empties the log into the file.
-        self.bell.close()
-        self._readers.close()
-        self._writer.close()
-        self._claim.release()
+        # In reverse order, and each even if one before it fails.
+        with ExitStack() as steps:
+            steps.callback(self._claim.release)
+            steps.callback(self._writer.close)
+            steps.callback(self._readers.close)
+            steps.callback(self.bell.close)
 
     def _forbid_on_writer(self, verb: str) -> None:
         if self._writer.is_current_thread:

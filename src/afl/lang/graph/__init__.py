@@ -8,7 +8,7 @@ from afl.lang.graph.dot import to_dot
 from afl.lang.graph.elements import Cluster, ClusterKind, Edge, EdgeKind, Graph, Node, NodeKind
 from afl.lang.graph.mermaid import to_mermaid
 from afl.lang.graph.model import workflow_graph
-from afl.lang.graph.svg import to_svg
+from afl.lang.graph.svg import state_class, to_svg
 
 FORMATS: Mapping[str, Callable[[Graph], str]] = {
     "svg": to_svg,
@@ -25,6 +25,7 @@ __all__ = [
     "Graph",
     "Node",
     "NodeKind",
+    "state_class",
     "to_dot",
     "to_mermaid",
     "to_svg",

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from afl.lang.graph.plan import Kind, Plan
+from afl.lang.graph.spacing import Distances, Pulls, Wishes, settle, straighten
 
 #: Room between the sides of a cluster and what is in it.
 PADDING = 16.0
@@ -31,7 +32,6 @@ _DISTANCE = (
 _CROSSING = 700.0
 #: Moves while orders are compared, and in the end.
 _FEW_MOVES, _MANY_MOVES = 14, 70
-_LONGEST_STEP, _SHORTEST_STEP = 0.8, 0.01
 #: How many orders are tried at most, and how much work all of them may be.
 _MOST_TURNS = 16
 _WORK = 6_000
@@ -182,16 +182,12 @@ def _place_group(
     plan: Plan, group: _Group, number: int | None, places: _Places, moves: int
 ) -> None:
     members, width = group.members, places.width
-    left, right = _distances(plan, members, width)
+    distances = _distances(plan, members, width)
     pulls = _pulls(plan, group, places)
-    spots = _spread(left, right, [0.0] * len(members))
-    # Alone or unbound, there is nothing to move towards.
-    for move in range(moves if any(pulls) else 0):
-        # Steps get smaller: long ones push neighbours away and would leave holes behind.
-        step = _LONGEST_STEP * (1 - move / moves) ** 2 + _SHORTEST_STEP
-        spots = _spread(left, right, _wanted(spots, pulls, step))
+    spots = settle(distances, pulls, moves)
     if moves > _FEW_MOVES:
-        _straighten(plan, group, places, (left, right), spots)
+        rows = [plan.items[each].first for each in members]
+        straighten(spots, distances, rows, *_neighbours(plan, group, places))
     low = min(spot - width[each] / 2 for each, spot in zip(members, spots, strict=True))
     high = max(spot + width[each] / 2 for each, spot in zip(members, spots, strict=True))
     for each, spot in zip(members, spots, strict=True):
@@ -200,80 +196,26 @@ def _place_group(
         width[number] = max(group.least_width, high - low + 2 * PADDING)
 
 
-#: For each member by its position: positions of others, with a distance.
-_Distances = list[list[tuple[int, float]]]
-#: For each member: the positions of what pulls at it, to how far right of them, and the weight.
-_Pulls = list[list[tuple[int, float, float]]]
-
-
-def _pulls(plan: Plan, group: _Group, places: _Places) -> _Pulls:
+def _pulls(plan: Plan, group: _Group, places: _Places) -> Pulls:
     position = {number: at for at, number in enumerate(group.members)}
-    pulls: _Pulls = [[] for _ in group.members]
+    pulls: Pulls = [[] for _ in group.members]
     for one, here, other, there, weight in group.links:
         by = _within(plan, other, there, places) - _within(plan, one, here, places)
         pulls[position[here]].append((position[there], by, weight))
         pulls[position[there]].append((position[here], -by, weight))
-    return [_shares(each) for each in pulls]
+    return pulls
 
 
-def _shares(pulling: list[tuple[int, float, float]]) -> list[tuple[int, float, float]]:
-    """The same with weights that sum up to one."""
-    total = sum(weight for _, _, weight in pulling)
-    return [(at, by, weight / total) for at, by, weight in pulling]
-
-
-def _wanted(spots: list[float], pulls: _Pulls, step: float) -> list[float]:
-    wanted = list(spots)
-    for at, pulling in enumerate(pulls):
-        if pulling:
-            middle = 0.0
-            for other, by, share in pulling:
-                middle += share * (spots[other] + by)
-            wanted[at] += step * (middle - wanted[at])
-    return wanted
-
-
-def _straighten(
-    plan: Plan,
-    group: _Group,
-    places: _Places,
-    distances: tuple[_Distances, _Distances],
-    spots: list[float],
-) -> None:
-    """Move members right below or above a neighbour where there is room, pushing nobody."""
-    above, below = _neighbours(plan, group, places)
-    rows = [plan.items[each].first for each in group.members]
-    downwards = sorted(range(len(spots)), key=rows.__getitem__)
-    for order, sought in ((downwards, above), (downwards[::-1], below)) * 3:
-        for at in order:
-            if sought[at]:
-                places_sought = sorted(spots[other] + by for other, by in sought[at])
-                half = len(places_sought) // 2
-                middle = (places_sought[half] + places_sought[~half]) / 2
-                spots[at] = _clamped(middle, at, distances, spots)
-
-
-def _neighbours(plan: Plan, group: _Group, places: _Places) -> tuple[_Distances, _Distances]:
+def _neighbours(plan: Plan, group: _Group, places: _Places) -> tuple[Wishes, Wishes]:
     """For each member, those whose arrows come to it, and those that its arrows go to."""
     position = {number: at for at, number in enumerate(group.members)}
-    above: _Distances = [[] for _ in group.members]
-    below: _Distances = [[] for _ in group.members]
+    above: Wishes = [[] for _ in group.members]
+    below: Wishes = [[] for _ in group.members]
     for one, here, other, there, _ in group.links:
         by = _within(plan, other, there, places) - _within(plan, one, here, places)
         above[position[there]].append((position[here], -by))
         below[position[here]].append((position[there], by))
     return above, below
-
-
-def _clamped(
-    wish: float, at: int, distances: tuple[_Distances, _Distances], spots: list[float]
-) -> float:
-    left, right = distances
-    for other, distance in left[at]:
-        wish = max(wish, spots[other] + distance)
-    for other, distance in right[at]:
-        wish = min(wish, spots[other] - distance)
-    return wish
 
 
 def _within(plan: Plan, number: int, member: int, places: _Places) -> float:
@@ -291,12 +233,10 @@ def _way(plan: Plan, number: int, member: int) -> Iterator[int]:
         yield number
 
 
-def _distances(
-    plan: Plan, members: Sequence[int], width: Sequence[float]
-) -> tuple[_Distances, _Distances]:
+def _distances(plan: Plan, members: Sequence[int], width: Sequence[float]) -> Distances:
     """What must stand left and right of each member, and how far from middle to middle."""
-    left: _Distances = [[] for _ in members]
-    right: _Distances = [[] for _ in members]
+    left: Wishes = [[] for _ in members]
+    right: Wishes = [[] for _ in members]
     #: In each row, the position of what stands furthest right so far.
     skyline: list[int] = [-1] * plan.ranks.count
     for at, number in enumerate(members):
@@ -310,25 +250,7 @@ def _distances(
                 left[at].append((other, distance))
                 right[other].append((at, distance))
         skyline[rows] = [at] * (item.last - item.first + 1)
-    return left, right
-
-
-def _spread(left: _Distances, right: _Distances, wanted: list[float]) -> list[float]:
-    """Near `wanted`, with all distances kept.
-
-    Pushing everything to the right keeps them, pushing everything to the left does, and so does
-    the middle of both, which favours neither side.
-    """
-    pushed = list(wanted)
-    for at, neighbours in enumerate(left):
-        for other, distance in neighbours:
-            if pushed[other] + distance > pushed[at]:
-                pushed[at] = pushed[other] + distance
-    for at in range(len(wanted) - 1, -1, -1):
-        for other, distance in right[at]:
-            if wanted[other] - distance < wanted[at]:
-                wanted[at] = wanted[other] - distance
-    return [(one + other) / 2 for one, other in zip(pushed, wanted, strict=True)]
+    return Distances(left, right)
 
 
 def _absolute(plan: Plan, places: _Places) -> list[float]:

@@ -38,8 +38,8 @@ def graph() -> Graph:
     return workflow_graph(afl.compile_source(PROGRAM), "Buy")
 
 
-def one(label: str, **more: str) -> Graph:
-    return Graph("g", (Node("key", label, NodeKind.EVENT, **more),))
+def one(label: str, text: str = "") -> Graph:
+    return Graph("g", (Node("key", label, NodeKind.EVENT, summary=label, text=text),))
 
 
 def group(svg: str, key: str) -> ET.Element:
@@ -139,7 +139,7 @@ def test_colours_have_a_dark_side_and_a_plain_one(graph: Graph) -> None:
 
 def test_long_names_are_cut_and_stay_in_the_tooltip() -> None:
     name = "a_step_with_a_name_that_no_box_can_hold_" * 4
-    found = group(to_svg(one(name, summary=name, text=f"{name} = F()")), "key")
+    found = group(to_svg(one(name, f"{name} = F()")), "key")
     label, summary, *_ = texts(found)
     assert label.endswith("…")
     assert name.startswith(label[:-1])
