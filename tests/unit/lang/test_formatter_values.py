@@ -214,3 +214,8 @@ def test_docs_are_written_from_the_tree(doc: ast.DocComment) -> None:
     text = format_tree(tree)
     assert parse(text) == tree
     assert format_source(text) == text
+
+
+def test_a_member_called_script_keeps_its_parentheses_before_a_block() -> None:
+    text = "facet F() andThen foreach w in (a[0]. /* c */ script) { b = G() }"
+    assert parse(format_source(text)) == parse(text)

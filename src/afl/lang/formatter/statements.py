@@ -198,5 +198,6 @@ def _ends_in_script(node: Any) -> bool:
         elif isinstance(node, ast.UnaryExpr):
             node = node.operand
         else:
-            return False
+            # `xs[0]. script`: a comment may part the dot from the name.
+            return isinstance(node, ast.IndexExpr) and node.index == ast.Literal("script", "string")
     return not node.is_input and list(node.path) == ["script"]
