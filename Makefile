@@ -24,13 +24,16 @@ $(READY): pyproject.toml constraints.txt
 	$(PIP) --editable '.[dev]'
 	@touch $@
 
-demo: $(READY) ## check, format, compile and draw the checkout example
+demo: $(READY) ## check, format, compile, draw and run the checkout example
 	@mkdir -p build
 	$(BIN)/afl check --strict examples/checkout
 	$(BIN)/afl fmt --check examples/checkout
 	$(BIN)/afl compile examples/checkout --output build/checkout.json
 	$(BIN)/afl graph examples/checkout --workflow Checkout --output build/checkout.svg
 	$(BIN)/afl graph examples/checkout --workflow Checkout --format mermaid
+	@rm -rf build/checkout.db*
+	$(BIN)/afl run examples/checkout --workflow Checkout --inputs @examples/checkout/order.json \
+		--store sqlite:///build/checkout.db
 	@echo "Compiled program: build/checkout.json. Picture: build/checkout.svg (open it in a browser)."
 
 test: $(READY) ## all tests; the unit tests also on other Pythons that are here
@@ -51,7 +54,8 @@ bench: $(READY) ## benchmarks, as JSON
 	$(BIN)/python -m benchmarks
 
 storm: $(READY) ## the long versions of the tests
-	AFL_TEST_PROFILE=storm $(BIN)/python -m pytest --numprocesses 2 --timeout 3600 tests/language
+	AFL_TEST_PROFILE=storm $(BIN)/python -m pytest --numprocesses 2 --timeout 3600 \
+		tests/language tests/engine tests/contracts
 
 report: $(READY) ## sizes of functions and files: a mirror, not a gate
 	$(BIN)/python tools/report.py

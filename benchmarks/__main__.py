@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import platform
 
-from benchmarks import language, sqlite
+from benchmarks import engine, language, sqlite
 
 
 def main() -> None:
@@ -17,6 +17,7 @@ def main() -> None:
         "python": platform.python_version(),
         "language": language.run(),
         "sqlite": sqlite.run(),
+        "engine": engine.run(),
     }
     print(json.dumps(result, indent=2))
 

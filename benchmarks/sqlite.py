@@ -31,7 +31,7 @@ def _group_commit() -> dict[str, Any]:
     """Requests of an insert and an update each; all durable before their callers go on."""
     with tempfile.TemporaryDirectory() as folder, Database(Path(folder, "ours.db")) as database:
         database.write(lambda tx: tx.execute(_TABLE))
-        with closing(_bare_connection(Path(folder, "bare.db"))) as connection:
+        with closing(bare_connection(Path(folder, "bare.db"))) as connection:
             actions = [lambda: _bare(connection), *_ours(database)]
             bare, *ours = best_of(ROUNDS, *actions)
     results = {
@@ -47,7 +47,7 @@ def _group_commit() -> dict[str, Any]:
     return {"bare_per_second": round(REQUESTS / bare), **results}
 
 
-def _bare_connection(path: Path) -> sqlite3.Connection:
+def bare_connection(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")

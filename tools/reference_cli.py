@@ -20,9 +20,9 @@ progress go to standard error.
 | exit code | meaning |
 | --- | --- |
 | 0 | All is well; there may have been warnings. |
-| 1 | The AFL program has problems, or a file is not in the form that was asked for. |
+| 1 | The AFL program has problems, a file is not in the form that was asked for, or a run failed. |
 | 2 | The request was wrong: a missing file, an unknown option, a setting that cannot be used. |
-| 130 | Interrupted from the keyboard. |
+| 130 | Interrupted from the keyboard; a run can go on. |
 
 Options that stand before the command's name belong to `afl` itself and hold for every command.
 Many of them are [settings](settings.md), which variables and `afl.toml` can give as well.
@@ -52,6 +52,17 @@ EXIT_CODES: dict[str, dict[int, str]] = {
         0: "The drawing was written.",
         1: "There are errors; nothing was written.",
         2: f"{_WRONG_REQUEST} Or there is no such workflow or format, or no single workflow.",
+    },
+    "afl run": {
+        0: "The run is completed; its outputs were printed.",
+        1: "The program has errors and nothing was started, or the run failed or was cancelled.",
+        2: f"{_WRONG_REQUEST} Or a name, an input or a handler is missing or wrong, or there is "
+        "no such run. Nothing was started.",
+        130: "Interrupted by SIGINT or SIGTERM. The command that goes on was printed.",
+    },
+    "afl prune": {
+        0: "The runs were removed; with `--dry-run`, counted.",
+        2: "A setting cannot be used.",
     },
     "afl config": {0: "Help was printed.", 2: "No such command or option."},
     "afl config show": {0: "The settings were printed.", 2: "A setting cannot be used."},

@@ -25,3 +25,9 @@ def refund(payload: dict[str, Any]) -> dict[str, Any]:
 
 def pack(payload: dict[str, Any]) -> dict[str, Any]:
     return {"parcel": f"{payload['count']} x {payload['sku']}"}
+
+
+def write_note(payload: dict[str, Any]) -> dict[str, Any]:
+    # A worker with a model would ask it; here the note is the same for the same parcels.
+    parcels = " and ".join(payload["parcels"])
+    return {"text": f"Dear {payload['customer']}, your parcels are on their way: {parcels}."}

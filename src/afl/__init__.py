@@ -1,7 +1,8 @@
 """afl: a runtime for AI agents in production.
 
-Every public name of the language is here. They are loaded when first used, because a process
-that only wants `afl.runtime` should not pay for the compiler, nor `afl --help` for either.
+The public names of the language, and of submitting runs, are here. They are loaded when first
+used, because a process that only wants `afl.runtime` should not pay for the compiler, nor
+`afl --help` for either.
 """
 
 from __future__ import annotations
@@ -33,11 +34,19 @@ _EXPORTS = {
         ("AflError", "LanguageError", "ConfigurationError", "UsageError"), "afl.errors"
     ),
     **dict.fromkeys(("format_source",), "afl.lang.formatter"),
+    **dict.fromkeys(("handler",), "afl.runtime.loading"),
+    **dict.fromkeys(("open_store",), "afl.bootstrap"),
+    **dict.fromkeys(("Client", "Run"), "afl.client"),
+    **dict.fromkeys(("InvalidInputs",), "afl.operations.inputs"),
+    **dict.fromkeys(("RunFailed", "RunCancelled"), "afl.operations.runs"),
 }
 
 __all__ = ["__version__", *_EXPORTS]
 
 if TYPE_CHECKING:
+    from afl.bootstrap import open_store as open_store
+    from afl.client import Client as Client
+    from afl.client import Run as Run
     from afl.errors import AflError as AflError
     from afl.errors import ConfigurationError as ConfigurationError
     from afl.errors import LanguageError as LanguageError
@@ -57,6 +66,10 @@ if TYPE_CHECKING:
     from afl.lang.validation import ValidationError as ValidationError
     from afl.lang.validation import ValidationResult as ValidationResult
     from afl.lang.validation import validate as validate
+    from afl.operations.inputs import InvalidInputs as InvalidInputs
+    from afl.operations.runs import RunCancelled as RunCancelled
+    from afl.operations.runs import RunFailed as RunFailed
+    from afl.runtime.loading import handler as handler
 
 
 def __getattr__(name: str) -> Any:

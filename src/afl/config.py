@@ -21,6 +21,7 @@ from types import MappingProxyType
 from typing import Any
 
 from afl import log, telemetry
+from afl.backoff import format_duration, parse_duration
 from afl.clock import SYSTEM_CLOCK, Clock
 from afl.errors import ConfigurationError
 
@@ -103,6 +104,23 @@ def _accept_paths(value: object) -> object:
 
 def _parse_paths(text: str) -> object:
     return _accept_paths([part for part in text.split(os.pathsep) if part])
+
+
+def duration(*words: str) -> Kind:
+    """A time span such as 30s, kept as text in one spelling; or one of these words."""
+
+    def accept(value: object) -> object:
+        if isinstance(value, str) and value.lower() in words:
+            return value.lower()
+        if not isinstance(value, str | int | float):
+            raise ValueError
+        try:
+            return format_duration(parse_duration(value))
+        except ConfigurationError:
+            raise ValueError from None
+
+    others = "".join(f", or {word}" for word in words)
+    return Kind(f"a duration such as 30s, 15m or 30d{others}", accept, accept)
 
 
 BOOL = Kind("true or false", _accept_bool, _parse_bool)
@@ -190,12 +208,42 @@ class LanguageConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptsConfig:
+    enabled: bool = setting(
+        BOOL,
+        False,
+        "Whether `script` blocks run. They are Python code of the program's author, run in a "
+        "process with limits: a safety net, not a sandbox for hostile code.",
+        flag="--scripts",
+    )
+    timeout: str = setting(
+        duration(), "30s", "How long one script may take.", flag="--script-timeout"
+    )
+
+
+#: The word for a retention without end.
+NEVER = "never"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetentionConfig:
+    runs: str = setting(
+        duration(NEVER),
+        "30d",
+        "How long runs are kept after their end; `never` removes none.",
+        flag="--older-than",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
     """All settings of a process, and where each came from."""
 
     store: StoreConfig = field(default_factory=StoreConfig)
     log: LogConfig = field(default_factory=LogConfig)
     language: LanguageConfig = field(default_factory=LanguageConfig)
+    scripts: ScriptsConfig = field(default_factory=ScriptsConfig)
+    retention: RetentionConfig = field(default_factory=RetentionConfig)
 
     #: The settings file that was read.
     file: Path | None = None
@@ -226,7 +274,13 @@ class Entry:
     origin: str
 
 
-_GROUPS: dict[str, type[Any]] = {"store": StoreConfig, "log": LogConfig, "language": LanguageConfig}
+_GROUPS: dict[str, type[Any]] = {
+    "store": StoreConfig,
+    "log": LogConfig,
+    "language": LanguageConfig,
+    "scripts": ScriptsConfig,
+    "retention": RetentionConfig,
+}
 
 #: Every setting there is.
 SETTINGS: tuple[Setting, ...] = tuple(

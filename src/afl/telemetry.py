@@ -99,6 +99,54 @@ class ProgramCompiled(Event):
     warnings: Annotated[int, "warnings shown to the author"]
 
 
+@_event("run_started")
+class RunStarted(Event):
+    """A run was accepted: from here on it ends in a recorded outcome."""
+
+    run: Annotated[str, "id of the run"]
+    workflow: Annotated[str, "qualified name of the workflow"]
+
+
+@_event("run_ended")
+class RunEnded(Event):
+    """A run is over."""
+
+    run: Annotated[str, "id of the run"]
+    state: Annotated[str, "completed, failed or cancelled"]
+    error: Annotated[str | None, "why it failed, or none"]
+
+
+@_event("step_ended", Severity.DEBUG)
+class StepEnded(Event):
+    """A step of a run is over."""
+
+    run: Annotated[str, "id of the run"]
+    step: Annotated[str, "id of the step"]
+    step_name: Annotated[str, "its name in the text"]
+    facet: Annotated[str, "what it called"]
+    error: Annotated[str | None, "why it failed, or none"]
+
+
+@_event("task_queued", Severity.DEBUG)
+class TaskQueued(Event):
+    """A step waits for its event: a task for it can be claimed."""
+
+    run: Annotated[str, "id of the run"]
+    step: Annotated[str, "id of the step"]
+    facet: Annotated[str, "what is to be done"]
+
+
+@_event("task_retried", Severity.WARNING)
+class TaskRetried(Event):
+    """A handler failed, and the task will be tried again as the program asks."""
+
+    run: Annotated[str, "id of the run"]
+    step: Annotated[str, "id of the step"]
+    facet: Annotated[str, "what is to be done"]
+    failures: Annotated[int, "how often it has failed"]
+    error: Annotated[str, "how it failed this time"]
+
+
 #: Every kind of event there is, by name.
 EVENTS: tuple[type[Event], ...] = tuple(_kinds[name] for name in sorted(_kinds))
 
@@ -144,6 +192,11 @@ class Telemetry:
                 )
 
         return unsubscribe
+
+    @property
+    def is_heard(self) -> bool:
+        """Whether anybody listens: events for nobody need not be made."""
+        return bool(self._subscriptions)
 
     def emit(self, event: Event) -> None:
         """Tell every subscriber, in the order of subscription. Never raises an Exception."""

@@ -82,6 +82,23 @@ def test_every_kind_of_value_is_read_from_the_environment(folder: Path) -> None:
     assert config.origins["store.url"] == "environment AFL_STORE_URL"
 
 
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [("90m", "1h30m"), ("30", "30s"), ("2d", "2d"), ("never", "never"), ("Never", "never")],
+)
+def test_durations_are_kept_in_one_spelling(folder: Path, given: str, kept: str) -> None:
+    config = load_config(environ={"AFL_RETENTION_RUNS": given}, directory=folder)
+    assert config.retention.runs == kept
+
+
+@pytest.mark.parametrize("given", ["soon", "-1d", "", "inf", "never ever"])
+def test_what_is_no_duration_is_refused(folder: Path, given: str) -> None:
+    with pytest.raises(SettingsError, match="a duration such as 30s, 15m or 30d, or never"):
+        load_config(environ={"AFL_RETENTION_RUNS": given}, directory=folder)
+    with pytest.raises(SettingsError, match=r"scripts\.timeout"):
+        load_config(environ={"AFL_SCRIPTS_TIMEOUT": "never"}, directory=folder)
+
+
 def test_flags_that_were_not_given_count_for_nothing(folder: Path) -> None:
     flags = {"log.level": None, "language.strict": False, "language.library_paths": ["x"]}
     config = load_config(flags, {"AFL_LOG_LEVEL": "error"}, folder)
@@ -292,6 +309,9 @@ def test_show_prints_each_setting_with_its_origin(
         "log.format              auto                         default",
         "language.library_paths  (none)                       default",
         "language.strict         true                         afl.toml key language.strict",
+        "scripts.enabled         false                        default",
+        "scripts.timeout         30s                          default",
+        "retention.runs          30d                          default",
     ]
     assert "did you mean AFL_LOG_LEVEL?" in result.stderr
 

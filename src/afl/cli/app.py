@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from afl.cli import check, compile_, config_show, fmt, graph
+from afl.cli import check, compile_, config_show, fmt, graph, prune
+from afl.cli import run as run_
 from afl.cli.common import OK, PROBLEMS, WRONG_USE, Flags, show_problems
 from afl.errors import AflError
 
@@ -24,6 +25,8 @@ app.command("check")(check.check)
 app.command("compile")(compile_.compile_)
 app.command("fmt")(fmt.fmt)
 app.command("graph")(graph.graph)
+app.command("run")(run_.run)
+app.command("prune")(prune.prune)
 app.add_typer(config_show.app)
 
 

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
-from afl.ids import stable_id
-from afl.lang import ast
+from afl.lang import ast, paths
 
 if TYPE_CHECKING:
     from afl.lang.sources import SourceRegistry
@@ -78,7 +77,7 @@ class JSONEmitter:
     # Identity and place
 
     def _head(self, node: ast.ASTNode, path: str) -> Json:
-        return {"type": type(node).__name__, "id": stable_id("afl", path)}
+        return {"type": type(node).__name__, "id": paths.node_id(path)}
 
     def _placed(self, result: Json, node: ast.ASTNode) -> Json:
         """Add the location, which comes last."""
@@ -108,7 +107,7 @@ class JSONEmitter:
 
     def _program(self, node: ast.Program, path: str) -> Json:
         result = self._head(node, path)
-        namespaces = self._named(node.namespaces, path, "namespace")
+        namespaces = self._named(node.namespaces, path)
         self._add_declarations(result, node, path, namespaces)
         return self._placed(result, node)
 
@@ -126,26 +125,19 @@ class JSONEmitter:
     ) -> None:
         kinds = {
             "namespaces": namespaces,
-            "facets": self._named(node.facets, path, "facet"),
-            "eventFacets": self._named(node.event_facets, path, "event"),
-            "workflows": self._named(node.workflows, path, "workflow"),
-            "implicits": self._named(node.implicits, path, "implicit"),
-            "schemas": self._named(node.schemas, path, "schema"),
+            "facets": self._named(node.facets, path),
+            "eventFacets": self._named(node.event_facets, path),
+            "workflows": self._named(node.workflows, path),
+            "implicits": self._named(node.implicits, path),
+            "schemas": self._named(node.schemas, path),
         }
         result.update({key: value for key, value in kinds.items() if value})
         together = [each for value in kinds.values() for each in value]
         if together:
             result["declarations"] = together
 
-    def _named(self, nodes: Iterable[Any], path: str, kind: str) -> list[Json]:
-        """Nodes that have names; a repeated one gets a number, so that ids stay apart."""
-        result = []
-        for node in nodes:
-            named = f"{path}/{kind}:{node.name}"
-            self._given[named] += 1
-            count = self._given[named]
-            result.append(self._node(node, named if count == 1 else f"{named}#{count}"))
-        return result
+    def _named(self, nodes: Iterable[Any], path: str) -> list[Json]:
+        return [self._node(node, at) for node, at in paths.named(nodes, path, self._given)]
 
     def _callable(self, node: ast.CallableDecl, path: str) -> Json:
         result = self._head(node, path)
@@ -159,7 +151,7 @@ class JSONEmitter:
             result["mixins"] = [self._node(each, path) for each in sig.mixins]
         self._add_doc(result, node.doc)
         if node.pre_script:
-            result["preScript"] = self._node(node.pre_script, f"{path}/preScript")
+            result["preScript"] = self._node(node.pre_script, paths.pre_script(path))
         self._add_bodies(result, node.body, node.catch, path)
         return self._placed(result, node)
 
@@ -187,7 +179,7 @@ class JSONEmitter:
         result = self._head(node, path)
         result["name"] = node.name
         self._add_doc(result, node.doc)
-        result["call"] = self._node(node.call, f"{path}/call")
+        result["call"] = self._node(node.call, paths.call(path))
         return self._placed(result, node)
 
     def _add_doc(self, result: Json, doc: ast.DocComment | None) -> None:
@@ -208,14 +200,14 @@ class JSONEmitter:
     ) -> None:
         if isinstance(body, list):
             result["body"] = [
-                self._node(each, f"{path}/andThen:{index}") for index, each in enumerate(body)
+                self._node(each, paths.and_then(path, index)) for index, each in enumerate(body)
             ]
         elif isinstance(body, ast.AndThenBlock):
-            result["body"] = self._node(body, f"{path}/andThen:0")
+            result["body"] = self._node(body, paths.and_then(path, 0))
         elif body is not None:
-            result["body"] = self._node(body, f"{path}/body")
+            result["body"] = self._node(body, paths.body(path))
         if catch is not None:
-            result["catch"] = self._node(catch, f"{path}/catch")
+            result["catch"] = self._node(catch, paths.catch(path))
 
     def _and_then(self, node: ast.AndThenBlock, path: str) -> Json:
         result = self._head(node, path)
@@ -226,16 +218,16 @@ class JSONEmitter:
                 "iterable": self._node(node.foreach.iterable, path),
             }
         if node.when:
-            result["when"] = self._node(node.when, f"{path}/when")
+            result["when"] = self._node(node.when, paths.when(path))
         if node.script:
-            result["script"] = self._node(node.script, f"{path}/script")
+            result["script"] = self._node(node.script, paths.script(path))
         self._add_statements(result, node.block, path)
         return self._placed(result, node)
 
     def _when(self, node: ast.WhenBlock, path: str) -> Json:
         result = self._head(node, path)
         result["cases"] = [
-            self._node(each, f"{path}/case:{index}") for index, each in enumerate(node.cases)
+            self._node(each, paths.case(path, index)) for index, each in enumerate(node.cases)
         ]
         return self._placed(result, node)
 
@@ -251,15 +243,15 @@ class JSONEmitter:
     def _catch(self, node: ast.CatchClause, path: str) -> Json:
         result = self._head(node, path)
         if node.when:
-            result["when"] = self._node(node.when, f"{path}/when")
+            result["when"] = self._node(node.when, paths.when(path))
         self._add_statements(result, node.block, path)
         return self._placed(result, node)
 
     def _add_statements(self, result: Json, block: ast.Block, path: str) -> None:
         if block.steps:
-            result["steps"] = self._named(block.steps, path, "step")
+            result["steps"] = self._named(block.steps, path)
         yields = [
-            self._node(each, f"{path}/yield:{index}")
+            self._node(each, paths.yield_(path, index))
             for index, each in enumerate(block.yield_stmts)
         ]
         if len(yields) == 1:
@@ -270,7 +262,7 @@ class JSONEmitter:
     def _step(self, node: ast.StepStmt, path: str) -> Json:
         result = self._head(node, path)
         result["name"] = node.name
-        result["call"] = self._node(node.call, f"{path}/call")
+        result["call"] = self._node(node.call, paths.call(path))
         if node.body is None and node.catch is None:
             return self._placed(result, node)
 
@@ -283,7 +275,7 @@ class JSONEmitter:
 
     def _yield(self, node: ast.YieldStmt, path: str) -> Json:
         result = self._head(node, path)
-        result["call"] = self._node(node.call, f"{path}/call")
+        result["call"] = self._node(node.call, paths.call(path))
         return self._placed(result, node)
 
     def _prompt(self, node: ast.PromptBlock, path: str) -> Json:

@@ -96,7 +96,7 @@ class Names:
         self._qualified: dict[str, Declared] = {}
         self._short: dict[str, list[Declared]] = {}
         self.uses: dict[str, list[ast.UsesDecl]] = {}
-        self._implicits: dict[str, set[str]] = {}
+        self._implicits: dict[str, dict[str, ast.ImplicitDecl]] = {}
         self._cache: dict[tuple[str, str, bool], Resolution] = {}
         self._add_prelude()
         self._add(program)
@@ -113,9 +113,9 @@ class Names:
             self.uses.setdefault(namespace, []).extend(
                 scope.uses if isinstance(scope, ast.Namespace) else []
             )
-            self._implicits.setdefault(namespace, set()).update(
-                each.name for each in scope.implicits
-            )
+            implicits = self._implicits.setdefault(namespace, {})
+            for implicit in scope.implicits:
+                implicits.setdefault(implicit.name, implicit)
             for node in _declared_nodes(scope):
                 declared = Declared(namespace, node)
                 # Of two declarations with one name the first counts; the second is reported.
@@ -147,7 +147,15 @@ class Names:
 
     def has_implicit(self, namespace: str, name: str) -> bool:
         """Whether an implicit of this name supplies arguments in `namespace`."""
-        return any(name in self._implicits.get(each, ()) for each in (namespace, ""))
+        return self.implicit(namespace, name) is not None
+
+    def implicit(self, namespace: str, name: str) -> tuple[str, ast.ImplicitDecl] | None:
+        """The implicit that supplies arguments of this name in `namespace`, and where it is."""
+        for each in (namespace, ""):
+            found = self._implicits.get(each, {}).get(name)
+            if found is not None:
+                return each, found
+        return None
 
     def similar_to(self, name: str) -> list[str]:
         """Names that somebody who wrote `name` may have meant."""

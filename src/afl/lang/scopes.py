@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from afl.lang import ast
-from afl.lang.names import Declared, Names
+from afl.lang.names import Declared, Names, reserved_namespaces
 from afl.lang.types import (
     ArrayOf,
     Type,
@@ -245,6 +245,8 @@ def _mixed_in(names: Names, namespace: str, mixins: Mixins) -> Attributes:
             lent = lent.over(Attributes({mixin.alias: None}))
             continue
         declared = names.resolve(namespace, mixin.name).declared
+        if declared is not None and declared.namespace in reserved_namespaces():
+            continue  # an ask of the runtime, such as a retry, lends nothing
         if declared is not None:
             lent = lent.over(_params(names, declared)).over(_returns(names, declared))
         given = dict.fromkeys(each.name for each in mixin.args)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -150,11 +150,12 @@ def draw(program: Program, workflow: str | None, format_: str) -> str:
     render = FORMATS.get(format_)
     if render is None:
         raise UsageError(f"unknown format '{format_}': use one of {', '.join(FORMATS)}")
-    return render(workflow_graph(program, workflow or _only(program.workflows)))
+    return render(workflow_graph(program, workflow or only_workflow(program)))
 
 
-def _only(workflows: Iterable[str]) -> str:
-    names = list(workflows)
+def only_workflow(program: Program) -> str:
+    """The name of the workflow that needs no name. Raises UsageError if there is not just one."""
+    names = list(program.workflows)
     if len(names) == 1:
         return names[0]
     if not names:

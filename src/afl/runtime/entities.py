@@ -10,6 +10,9 @@ from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import Any
 
+from afl.runtime.states import EventState
+from afl.runtime.types import EventId, StepId, WorkflowId
+
 # Tasks
 
 
@@ -31,12 +34,23 @@ class TaskState(StrEnum):
 
 #: What may follow a state. Terminal states are final, except that an operator may try again.
 TASK_TRANSITIONS: dict[str, frozenset[str]] = {
-    TaskState.PENDING: frozenset({TaskState.RUNNING, TaskState.IGNORED, TaskState.CANCELED}),
+    # An operator may end a task that nobody has claimed.
+    TaskState.PENDING: frozenset(
+        {
+            TaskState.RUNNING,
+            TaskState.COMPLETED,
+            TaskState.FAILED,
+            TaskState.IGNORED,
+            TaskState.CANCELED,
+            TaskState.DEAD_LETTER,
+        }
+    ),
     TaskState.RUNNING: frozenset(
         {
             TaskState.PENDING,
             TaskState.COMPLETED,
             TaskState.FAILED,
+            TaskState.IGNORED,
             TaskState.CANCELED,
             TaskState.DEAD_LETTER,
         }
@@ -47,6 +61,14 @@ TASK_TRANSITIONS: dict[str, frozenset[str]] = {
     TaskState.CANCELED: frozenset(),
     TaskState.DEAD_LETTER: frozenset({TaskState.PENDING}),
 }
+
+
+#: Somebody will still work on it.
+OPEN_TASK_STATES = frozenset({TaskState.PENDING, TaskState.RUNNING})
+
+
+#: `data_type` of the task of an event step.
+EVENT_DATA = "event"
 
 
 @dataclass
@@ -81,6 +103,44 @@ class TaskDefinition:
     not_before: int = 0
     #: Stays the same over retries and restarts; handlers hand it on.
     idempotency_key: str = ""
+    #: How long the lease was given for. Kept beside its end, so that a clock that was set back
+    #: makes no lease endless.
+    lease_ms: int = 0
+    #: Its run is paused: nobody may claim it.
+    held: bool = False
+    #: How long its handler may take; 0 leaves that to the registration.
+    timeout_ms: int = 0
+    #: How often its handler may be tried in all; 0: once, and an operator decides.
+    max_attempts: int = 0
+    #: Wait before the second try; doubled each time.
+    backoff_ms: int = 0
+    #: Grows with every write.
+    version: int = 0
+
+    @property
+    def short_name(self) -> str:
+        """The name behind the last dot."""
+        return self.name.rpartition(".")[2]
+
+    @property
+    def is_over(self) -> bool:
+        return self.state not in OPEN_TASK_STATES
+
+
+# Events
+
+
+@dataclass
+class EventDefinition:
+    """What is asked of the outside world, and how far that has come. Its task distributes it."""
+
+    id: EventId
+    step_id: StepId
+    workflow_id: WorkflowId
+    state: str = EventState.CREATED
+    #: Qualified facet name.
+    event_type: str = ""
+    payload: dict[str, Any] = field(default_factory=dict)
 
 
 # Runs
@@ -94,6 +154,10 @@ class RunnerState(StrEnum):
     PAUSED = "paused"
     CANCELLED = "cancelled"
     UNKNOWN = "unknown"
+
+
+#: Nothing more will happen, unless an operator retries a step of a failed run.
+ENDED_RUNNER_STATES = frozenset({RunnerState.COMPLETED, RunnerState.FAILED, RunnerState.CANCELLED})
 
 
 @dataclass
@@ -146,8 +210,21 @@ class RunnerDefinition:
     start_time: int = 0
     end_time: int = 0
     duration: int = 0
+    #: Milliseconds to keep it after its end; 0: as the store is told, -1: for ever.
     retain: int = 0
     state: str = RunnerState.CREATED
+    #: Where the tasks of the run are queued.
+    task_list: str = "default"
+    #: Submitting the same key again gives the same run.
+    key: str | None = None
+    #: Why it failed: `message`, `type`, and where in the text.
+    error: dict[str, Any] | None = None
+    #: Grows with every write.
+    version: int = 0
+
+    @property
+    def is_over(self) -> bool:
+        return self.state in ENDED_RUNNER_STATES
 
 
 # Flows and sources
@@ -176,6 +253,8 @@ class FlowDefinition:
     compiled_sources: list[SourceText] = field(default_factory=list)
     #: Identity of the compiled program.
     digest: str = ""
+    #: The compiled program itself, as JSON: what runs of this flow go on with, anywhere.
+    program: str = ""
 
 
 @dataclass

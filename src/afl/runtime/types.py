@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -99,10 +100,38 @@ class FacetAttributes:
     def set_return(self, name: str, value: Any, type_hint: str = "Any") -> None:
         self.returns[name] = AttributeValue(name, value, type_hint)
 
+    def values(self) -> dict[str, Any]:
+        """What can be read of the step: its returns, and its parameters behind them."""
+        return {
+            **{name: each.value for name, each in self.params.items()},
+            **{name: each.value for name, each in self.returns.items()},
+        }
+
+    def clone(self) -> FacetAttributes:
+        return FacetAttributes(_copied(self.params), _copied(self.returns))
+
     def merge(self, other: FacetAttributes) -> None:
         """Take over the other's values: its returns win, its params only fill gaps."""
         self.params = {**other.params, **self.params}
         self.returns.update(other.returns)
+
+
+def _copied(attributes: dict[str, AttributeValue]) -> dict[str, AttributeValue]:
+    return {
+        name: AttributeValue(each.name, copied(each.value), each.type_hint)
+        for name, each in attributes.items()
+    }
+
+
+def copied(value: Any) -> Any:
+    """A copy of a JSON value that shares nothing; other values are copied in depth."""
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    if type(value) is list:
+        return [copied(each) for each in value]
+    if type(value) is dict:
+        return {key: copied(each) for key, each in value.items()}
+    return copy.deepcopy(value)
 
 
 class ObjectType(StrEnum):

@@ -14,8 +14,8 @@ from pathlib import Path
 from afl.clock import SYSTEM_CLOCK
 from afl.errors import AflError, ConfigurationError, Conflict, StoreError, StoreUnavailable
 
-#: The oldest SQLite with everything that adapters may use: RETURNING, STRICT tables.
-MINIMUM_VERSION = (3, 37, 0)
+#: The oldest SQLite with everything that adapters may use: RETURNING, STRICT tables, JSON's ->>.
+MINIMUM_VERSION = (3, 38, 0)
 
 _STATEMENTS = 512  # kept prepared for each connection
 _RETRY_S = 0.005

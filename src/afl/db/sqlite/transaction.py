@@ -16,6 +16,9 @@ from afl.errors import StoreMisused
 Row: TypeAlias = tuple[Any, ...]
 Parameters: TypeAlias = Sequence[Any] | Mapping[str, Any]
 
+#: Statements that were looked at: most are the same few, again and again.
+_harmless: set[str] = set()
+_REMEMBERED = 1000
 _CONTROL = re.compile(r"\s*(?:begin|commit|end|rollback|savepoint|release)\b", re.IGNORECASE)
 
 
@@ -58,11 +61,13 @@ class Reader:
         # that error and went on would write each statement in a transaction of its own.
         if not connection.in_transaction:
             raise StoreMisused("this transaction was undone after an error; let that error out")
-        if _CONTROL.match(sql):
+        if sql not in _harmless and _CONTROL.match(sql):
             raise StoreMisused(
                 f"{sql.split()[0].upper()} in a transaction: it begins and ends by itself; raise "
                 "to undo it"
             )
+        if len(_harmless) < _REMEMBERED:
+            _harmless.add(sql)
         return connection
 
 

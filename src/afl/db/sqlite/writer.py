@@ -13,6 +13,7 @@ at COMMIT, where one bad row fails everybody in the batch.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable
@@ -20,7 +21,6 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
-from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
@@ -302,7 +302,7 @@ class Writer:
 
     def _identity(self) -> tuple[int, int] | None:
         try:
-            status = Path(self._path).stat()
+            status = os.stat(self._path)  # noqa: PTH116 - a Path costs more than the call, each commit
         except OSError:
             return None
         return status.st_dev, status.st_ino

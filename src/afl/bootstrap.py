@@ -1,0 +1,46 @@
+"""Putting things together: from settings to the objects that they choose.
+
+The only module that knows concrete stores. Each is imported when it is wanted.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from afl.backoff import parse_duration
+from afl.errors import ConfigurationError
+from afl.log import redact
+
+if TYPE_CHECKING:
+    from afl.config import Config
+    from afl.runtime.evaluator import Evaluator
+    from afl.runtime.persistence import PersistenceAPI
+
+_FORMS = (
+    "expected memory: for a store that dies with the process, sqlite:///relative/path.db or "
+    "sqlite:////absolute/path.db"
+)
+
+
+def open_store(url: str) -> PersistenceAPI:
+    """The store behind a URL. Raises ConfigurationError if there is no such kind."""
+    scheme = url.partition(":")[0].lower()
+    if url.lower() == "memory:":
+        from afl.runtime.memory_store import MemoryStore
+
+        return MemoryStore()
+    if scheme == "sqlite":
+        from afl.runtime.sql_store import SqliteStore
+
+        return SqliteStore(url)
+    raise ConfigurationError(f"{redact(url)!r} is no store that can be opened here; {_FORMS}")
+
+
+def evaluator(store: PersistenceAPI, config: Config) -> Evaluator:
+    """The engine on a store, as the settings want it."""
+    from afl.runtime.evaluator import Evaluator
+    from afl.runtime.script_executor import ScriptExecutor
+
+    scripts = config.scripts
+    executor = ScriptExecutor(parse_duration(scripts.timeout)) if scripts.enabled else None
+    return Evaluator(store, scripts=executor)

@@ -1,0 +1,349 @@
+"""One invocation of the engine: what it has read, what it will write, what is left to do.
+
+Made fresh for every decision and thrown away with it, so two invocations share nothing that
+changes. Reads go through here, so that each step is read once and later reads see earlier changes.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Protocol
+
+from afl.lang import ast
+from afl.lang.expressions import Environment
+from afl.lang.names import Declared
+from afl.runtime.entities import (
+    LogDefinition,
+    RunnerDefinition,
+    RunnerState,
+    TaskDefinition,
+)
+from afl.runtime.errors import RunNotFoundError, StepFailure, StepNotFoundError
+from afl.runtime.persistence import IterationChanges, View, child_id
+from afl.runtime.plan import Block, Plan, Statement
+from afl.runtime.states import StepState
+from afl.runtime.step import StepDefinition
+from afl.runtime.types import BlockId, ObjectType, StatementId, StepId, WorkflowId
+from afl.runtime.values import ValueCache
+from afl.telemetry import Event
+
+
+class ExecutionContext:
+    """What handlers of states work on."""
+
+    def __init__(
+        self,
+        view: View,
+        run: RunnerDefinition,
+        plan: Plan,
+        cache: ValueCache,
+        *,
+        max_depth: int,
+        runs_scripts: bool,
+        owner: str,
+    ) -> None:
+        self.view = view
+        self.run = run
+        self.plan = plan
+        self.max_depth = max_depth
+        self.runs_scripts = runs_scripts
+        #: Who owns the tasks that the evaluator does itself.
+        self.owner = owner
+        self.now = view.now_ms()
+        #: Told to the outside once all is committed.
+        self.told: list[tuple[type[Event], dict[str, Any]]] = []
+        self.changes = IterationChanges()
+        self._steps: dict[StepId, StepDefinition | None] = {}
+        self._created: dict[StepId, StepDefinition] = {}
+        self._updated: dict[StepId, StepDefinition] = {}
+        self._values: dict[StepId, dict[str, Any]] = {}
+        self._cache = cache
+        self._is_run_changed = False
+        self._log_order = 0
+        self._agenda: deque[StepDefinition] = deque()
+        self._scheduled: set[StepId] = set()
+        #: Tasks of scripts that the evaluator does after the commit.
+        self.scripts: list[TaskDefinition] = []
+
+    @property
+    def workflow_id(self) -> WorkflowId:
+        return WorkflowId(self.run.workflow_id)
+
+    @property
+    def workflow(self) -> Declared:
+        return self.plan.program.workflow(self.run.workflow.name)
+
+    @property
+    def is_paused(self) -> bool:
+        return self.run.state == RunnerState.PAUSED
+
+    # Steps
+
+    def step(self, step_id: StepId) -> StepDefinition | None:
+        if step_id not in self._steps:
+            self._steps[step_id] = self.view.get_step(step_id)
+        return self._steps[step_id]
+
+    def require(self, step_id: str | None) -> StepDefinition:
+        """A step that must exist. Raises StepNotFoundError."""
+        found = self.step(StepId(step_id)) if step_id else None
+        if found is None:
+            raise StepNotFoundError(str(step_id))
+        return found
+
+    def prefetch(self, step_ids: Iterable[StepId]) -> None:
+        """Read many steps at once."""
+        wanted = [each for each in step_ids if each not in self._steps]
+        found = self.view.get_steps(wanted) if wanted else {}
+        for each in wanted:
+            self._steps[each] = found.get(each)
+
+    def create(self, step: StepDefinition) -> StepDefinition:
+        step.timestamp = self.now
+        self._steps[step.id] = self._created[step.id] = step
+        return step
+
+    def touch(self, step: StepDefinition) -> None:
+        """Note that a step has changed."""
+        if step.id not in self._created:
+            self._updated[step.id] = step
+        self._values.pop(step.id, None)
+
+    def schedule(self, step: StepDefinition) -> None:
+        """Let a step go on, after what is going on now; once, however often it is asked for."""
+        if step.id not in self._scheduled:
+            self._scheduled.add(step.id)
+            self._agenda.append(step)
+
+    def next_scheduled(self) -> StepDefinition | None:
+        if not self._agenda:
+            return None
+        step = self._agenda.popleft()
+        self._scheduled.discard(step.id)
+        return step
+
+    def adopt(self, steps: Iterable[StepDefinition]) -> None:
+        """Take over steps that were read by other means; what was changed here stays."""
+        for each in steps:
+            self._steps.setdefault(each.id, each)
+
+    # The text behind a step
+
+    def statement_of(self, step: StepDefinition) -> Statement:
+        return self.plan.statement(StatementId(str(step.statement_id)))
+
+    def block_of(self, step: StepDefinition) -> Block:
+        """The block that a block step runs: of a round, what each round runs."""
+        found = self.plan.block(StatementId(str(step.statement_id).partition("/")[0]))
+        return found.round if step.block_id is not None and found.round is not None else found
+
+    # Children
+
+    def new_block(
+        self,
+        container: StepDefinition,
+        block: Block,
+        *,
+        name: str = "",
+        group: StepDefinition | None = None,
+        position: int = 0,
+    ) -> StepDefinition:
+        """A block of a container's body or, in a group, one of its rounds or cases."""
+        name = name or block.name
+        statement = block.id if group is None else _member(block, name)
+        step = StepDefinition.create(
+            self.workflow_id,
+            ObjectType.AND_THEN,
+            statement_id=statement,
+            container_id=container.id,
+            container_type=container.object_type,
+            block_id=BlockId(group.id) if group is not None else None,
+            root_id=container.root_id or container.id,
+        )
+        step.id = child_id(group.id if group is not None else container.id, statement)
+        step.name, step.position, step.depth = name, position, container.depth
+        return self.create(step)
+
+    def new_statement(
+        self, statement: Statement, block_id: str, like: StepDefinition
+    ) -> StepDefinition:
+        """A statement of a block; `like` is that block, or another statement of its container."""
+        callee = statement.callee
+        step = StepDefinition.create(
+            self.workflow_id,
+            _object_type(statement),
+            facet_name=callee.qualified if callee is not None else statement.call.name,
+            statement_id=statement.id,
+            container_id=like.container_id,
+            container_type=like.container_type,
+            block_id=BlockId(block_id),
+            root_id=like.root_id,
+        )
+        step.id = child_id(block_id, statement.id)
+        step.name, step.position = statement.name, like.position
+        step.depth = like.depth + 1 if like.is_block else like.depth
+        return self.create(step)
+
+    # Values
+
+    def values(self, step_id: StepId, *, is_cached: bool = False) -> Mapping[str, Any]:
+        """What can be read of a step; of a container whose blocks run, perhaps from the cache."""
+        found = self._values.get(step_id)
+        if found is None:
+            if is_cached and step_id not in self._steps:
+                found = self._cache.get(step_id)
+            if found is None:
+                found = values_of(self.require(step_id))
+            self._values[step_id] = found
+        return found
+
+    def environment(self, block: StepDefinition, plan: Block) -> Environment:
+        """What the statements of a block can read."""
+        container = StepId(str(block.container_id))
+
+        def read(name: str) -> Mapping[str, Any]:
+            statement = plan.find(name)
+            if statement is not None:
+                return self.values(self._finished(statement, block, plan))
+            if name == plan.bodies.step_name:
+                return inputs.all
+            raise KeyError(name)
+
+        inputs = _Inputs(self, container, is_cached=not plan.is_catch)
+        return Environment(inputs, read, plan.variable, block.foreach_value)
+
+    def step_id_of(self, statement: Statement, block: StepDefinition, plan: Block) -> StepId:
+        """The id of the step that a statement is, for those in `block` who read it."""
+        if statement.block is plan:
+            return child_id(block.id, statement.id)
+        return child_id(child_id(str(block.container_id), statement.block.id), statement.id)
+
+    def _finished(self, statement: Statement, block: StepDefinition, plan: Block) -> StepId:
+        found = self.step(self.step_id_of(statement, block, plan))
+        if found is None or not found.is_terminal:
+            raise KeyError(statement.name)
+        return found.id
+
+    # What else is written
+
+    def end_run(self, state: RunnerState, failure: StepFailure | None = None) -> None:
+        self.run.state = state
+        self.run.end_time = self.now
+        self.run.duration = max(self.now - self.run.start_time, 0)
+        self.run.error = failure.to_dict() if failure is not None else None
+        self._is_run_changed = True
+
+    def touch_run(self) -> None:
+        self._is_run_changed = True
+
+    def add_task(self, task: TaskDefinition) -> None:
+        task.held = self.is_paused
+        self.changes.add_created_task(task)
+
+    def tell(self, kind: type[Event], **facts: Any) -> None:
+        """An event for the outside, emitted once all is committed."""
+        self.told.append((kind, {"run": self.run.workflow_id, **facts}))
+
+    def add_log(self, log: LogDefinition) -> None:
+        log.order = self.now * 1000 + self._log_order
+        self._log_order += 1
+        self.changes.logs.append(log)
+
+    def finished_changes(self) -> IterationChanges:
+        self.changes.created_steps = list(self._created.values())
+        self.changes.updated_steps = list(self._updated.values())
+        if self._is_run_changed and not self.changes.created_runs:
+            self.changes.updated_runs = [self.run]
+        return self.changes
+
+    def publish(self) -> None:
+        """After the commit: remember what containers hold, for the steps to come."""
+        for step_id, values in self._values.items():
+            step = self._steps.get(step_id)
+            if step is not None and step_id not in self._updated and _is_settled(step):
+                self._cache.put(step_id, values)
+
+
+def round_name(number: int) -> str:
+    return f"round:{number}"
+
+
+def round_id(group: StepDefinition, plan: Block, number: int) -> StepId:
+    """The id of a round of a foreach."""
+    assert plan.round is not None
+    return child_id(group.id, _member(plan.round, round_name(number)))
+
+
+def case_id(group: StepDefinition, case: Block) -> StepId:
+    """The id of a case of a when."""
+    return child_id(group.id, _member(case, case.name))
+
+
+def _member(block: Block, name: str) -> StatementId:
+    """What a block of a group is called there. The rounds of a foreach are one text: only their
+    number tells them apart."""
+    return StatementId(f"{block.id}/{name}")
+
+
+class HasRuns(Protocol):
+    def get_run(self, workflow_id: WorkflowId) -> RunnerDefinition | None: ...
+
+
+def require_run(store: HasRuns, workflow_id: WorkflowId) -> RunnerDefinition:
+    """The run of this id. Raises RunNotFoundError."""
+    run = store.get_run(workflow_id)
+    if run is None:
+        raise RunNotFoundError(workflow_id)
+    return run
+
+
+def values_of(step: StepDefinition) -> dict[str, Any]:
+    """Returns over parameters; of a step that met an error, what its `catch` can read."""
+    values = step.attributes.values()
+    failure = step.transition.error
+    if failure is not None:
+        known = StepFailure.of(failure)
+        values |= {"error": known.message, "error_type": known.error_type}
+    return values
+
+
+def _is_settled(step: StepDefinition) -> bool:
+    """Whether its values stay as they are as long as its blocks run."""
+    return step.state == StepState.STATEMENT_BLOCKS_CONTINUE and step.transition.error is None
+
+
+def _object_type(statement: Statement) -> ObjectType:
+    if isinstance(statement.node, ast.YieldStmt):
+        return ObjectType.YIELD_ASSIGNMENT
+    if statement.callee is not None and statement.callee.is_schema:
+        return ObjectType.SCHEMA_INSTANTIATION
+    return ObjectType.VARIABLE_ASSIGNMENT
+
+
+class _Inputs(Mapping[str, Any]):
+    """What `$` means: read only if it is asked for, because it may be large."""
+
+    __slots__ = ("_container", "_context", "_is_cached")
+
+    def __init__(self, context: ExecutionContext, container: StepId, is_cached: bool) -> None:
+        self._context = context
+        self._container = container
+        # A catch reads the error, which came after the values were kept.
+        self._is_cached = is_cached
+
+    @property
+    def all(self) -> Mapping[str, Any]:
+        return self._context.values(self._container, is_cached=self._is_cached)
+
+    def __getitem__(self, name: str) -> Any:
+        return self.all[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.all
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.all)
+
+    def __len__(self) -> int:
+        return len(self.all)

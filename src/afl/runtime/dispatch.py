@@ -1,0 +1,124 @@
+"""Calling a handler: what it is given, what it may return.
+
+A handler takes the payload, and a `HandlerContext` if it has a place for one: a second positional
+parameter that has no default or is called `context`. It may be a coroutine function.
+"""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, TypeAlias
+
+from afl.runtime.entities import TaskDefinition
+from afl.runtime.json_values import json_object
+from afl.runtime.loading import Handler
+from afl.runtime.types import copied
+
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+#: Runs what an asynchronous handler returns to its end. Workers share one event loop.
+Runner: TypeAlias = Callable[[Awaitable[Any]], Any]
+
+
+def _nothing(*_args: object) -> None:
+    """What a context does where nobody listens."""
+
+
+@dataclass(frozen=True)
+class HandlerContext:
+    """What a handler can know and do beside its work. Safe to use from any thread."""
+
+    task: TaskDefinition
+    #: When the task is given up, in UTC; None if it may take as long as it likes.
+    deadline: datetime | None = None
+    on_heartbeat: Callable[[], object] = _nothing
+    on_update: Callable[[Mapping[str, Any]], object] = _nothing
+    on_log: Callable[[str, str], object] = _nothing
+    cancellation: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def idempotency_key(self) -> str:
+        """The same for every attempt: hand it on to whatever must not happen twice."""
+        return self.task.idempotency_key
+
+    @property
+    def attempt(self) -> int:
+        """Which one this is, counted from 1; those of workers that died since the last failure
+        count as well."""
+        return self.task.failures + max(self.task.deliveries, 1)
+
+    @property
+    def task_id(self) -> str:
+        return self.task.uuid
+
+    @property
+    def step_id(self) -> str:
+        return self.task.step_id
+
+    @property
+    def workflow_id(self) -> str:
+        return self.task.workflow_id
+
+    @property
+    def facet_name(self) -> str:
+        return self.task.name
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether nobody wants the result any more: return soon."""
+        return self.cancellation.is_set()
+
+    def heartbeat(self) -> None:
+        """Say that the work goes on, where it takes long."""
+        self.on_heartbeat()
+
+    def update(self, partial: Mapping[str, Any]) -> None:
+        """Show a part of the result before the end."""
+        self.on_update(partial)
+
+    def log(self, message: str, level: str = "info") -> None:
+        """Write to the log of the run."""
+        self.on_log(message, level)
+
+
+def run_alone(awaitable: Awaitable[Any]) -> Any:
+    """Run an awaitable in an event loop of its own."""
+    import asyncio  # most handlers do without it
+
+    async def wait() -> Any:
+        return await awaitable
+
+    return asyncio.run(wait())
+
+
+def invoke(
+    handler: Handler, task: TaskDefinition, context: HandlerContext, run: Runner = run_alone
+) -> dict[str, Any]:
+    """Let the handler do the task. What it raises comes out; raises NotJson for a result that
+    no step can hold."""
+    payload = {
+        **copied(task.data or {}),
+        "_facet_name": task.name,
+        "_handler_metadata": copied(dict(handler.metadata)),
+    }
+    takes_context = _takes_context(handler.call)
+    result = handler.call(payload, context) if takes_context else handler.call(payload)
+    if inspect.isawaitable(result):
+        result = run(result)
+    return json_object({} if result is None else result, f"result of handler {handler.label}")
+
+
+def _takes_context(call: Callable[..., Any]) -> bool:
+    try:
+        parameters = inspect.signature(call).parameters.values()
+    except (TypeError, ValueError):  # written in C, and silent about it
+        return False
+    positional = [each for each in parameters if each.kind in _POSITIONAL]
+    if len(positional) < 2:
+        return False
+    second = positional[1]
+    return second.default is second.empty or second.name == "context"

@@ -1,0 +1,446 @@
+"""The evaluator: everything that can be done to a run, each as one commit.
+
+`submit` and `execute` start a run, `complete_task` and `fail_task` bring the result of a claimed
+task, the other methods are an operator's. Each is a decision on the store: it reads what it needs,
+lets everything go on that follows, and writes all of it together. So a run is at rest after every
+commit: each open step waits for a task or for other steps, and no crash can fall in between.
+
+An evaluator keeps nothing about runs, only programs and values that can be read again. Any number
+of them, in any number of processes, may work on one store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from typing import Any, Generic, TypeVar
+
+from afl import telemetry as events
+from afl.clock import SYSTEM_CLOCK, Clock
+from afl.ids import new_id
+from afl.lang.program import Program
+from afl.runtime import control, starting
+from afl.runtime.claims import ended, holds, to_be_retried
+from afl.runtime.context import ExecutionContext, require_run
+from afl.runtime.entities import RunnerDefinition, RunnerState, TaskDefinition, TaskState
+from afl.runtime.errors import InvalidStepStateError, StaleFence, StepFailure, StepNotFoundError
+from afl.runtime.handlers.scripts import SCRIPT_TASK, scripts_are_off
+from afl.runtime.json_values import NotJson, json_object
+from afl.runtime.persistence import IterationChanges, PersistenceAPI, View, task_id_of
+from afl.runtime.plan import Plan
+from afl.runtime.plans import PlanCache
+from afl.runtime.progress import answer, fail, run_agenda
+from afl.runtime.results import ExecutionResult, result_of
+from afl.runtime.retrying import retry
+from afl.runtime.script_executor import ScriptExecutor
+from afl.runtime.states import StepState
+from afl.runtime.step import StepDefinition
+from afl.runtime.types import StepId, WorkflowId
+from afl.runtime.values import ValueCache
+from afl.telemetry import TELEMETRY, Telemetry
+
+T = TypeVar("T")
+
+#: What a decision about a run does with its context.
+Act = Callable[[ExecutionContext], T]
+
+
+class Pending(Generic[T]):
+    """A decision under way."""
+
+    def __init__(self, future: Future[T], after: Callable[[], None]) -> None:
+        self._future = future
+        self._after: Callable[[], None] | None = after
+
+    def done(self) -> bool:
+        return self._future.done()
+
+    def result(self, timeout: float | None = None) -> T:
+        """Wait for the commit; then do, once, what follows it: on this thread, not on one that
+        others wait for."""
+        answered = self._future.result(timeout)
+        after, self._after = self._after, None
+        if after is not None:
+            after()
+        return answered
+
+
+class Evaluator:
+    """Runs programs on a store. Shared by all threads of a process.
+
+    `max_iterations` bounds how deep calls may be nested. `scripts` runs script blocks; without it
+    they are turned off.
+    """
+
+    def __init__(
+        self,
+        persistence: PersistenceAPI,
+        telemetry: Telemetry | None = None,
+        max_iterations: int = 1000,
+        *,
+        scripts: ScriptExecutor | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        self.persistence = persistence
+        self.telemetry = TELEMETRY if telemetry is None else telemetry
+        self.max_iterations = max_iterations
+        self._scripts = scripts
+        self._clock = clock
+        self._owner = f"evaluator:{new_id()}"
+        self._plans = PlanCache(persistence)
+        self._values = ValueCache()
+
+    # Starting
+
+    def submit(
+        self,
+        program: Program,
+        workflow: str,
+        inputs: Mapping[str, Any] | None = None,
+        *,
+        key: str | None = None,
+        runner_id: str = "",
+        task_list: str = "default",
+    ) -> WorkflowId:
+        """Start a run and let it come to rest. The same `key` again gives the same run.
+
+        Raises UsageError for a workflow that the program does not have, or inputs that are not
+        JSON.
+        """
+        declared = program.workflow(workflow)
+        given = json_object(inputs or {}, f"inputs of {declared.qualified}")
+        new = starting.NewRun(program, declared, given, key, runner_id, task_list)
+        plan = self._plans.of(program)
+
+        def decision(view: View) -> tuple[IterationChanges, tuple[ExecutionContext | None, str]]:
+            known = view.get_run_by_key(key) if key is not None else None
+            if known is not None:
+                starting.require_same(known, new)
+                return IterationChanges(), (None, known.workflow_id)
+            context = self._context(view, new.run(view.now_ms()), plan)
+            starting.begin(new, context)
+            run_agenda(context)
+            return context.finished_changes(), (context, context.workflow_id)
+
+        context, run_id = self.persistence.decide(decision)
+        if context is not None:
+            self._after(context)
+        return WorkflowId(run_id)
+
+    def execute(
+        self,
+        workflow_ast: Mapping[str, Any],
+        inputs: Mapping[str, Any] | None = None,
+        program_ast: Mapping[str, Any] | Program | None = None,
+        runner_id: str = "",
+    ) -> ExecutionResult:
+        """Start a run of compiled JSON and let it come to rest: COMPLETED, ERROR, or PAUSED if
+        it waits for events."""
+        program, name = starting.program_of(workflow_ast, program_ast)
+        return self.result(self.submit(program, name, inputs, runner_id=runner_id))
+
+    def resume(
+        self,
+        workflow_id_val: WorkflowId,
+        workflow_ast: Mapping[str, Any] | None = None,
+        program_ast: Mapping[str, Any] | Program | None = None,
+        inputs: Mapping[str, Any] | None = None,  # noqa: ARG002 - a run keeps those it began with
+        runner_id: str = "",  # noqa: ARG002
+    ) -> ExecutionResult:
+        """Let a run go on from where it is, in any process, and say where it stands.
+
+        The program travels with the run: one that is passed in is not needed, and a different
+        one is only warned about.
+        """
+        run = require_run(self.persistence, workflow_id_val)
+        starting.warn_if_other(run, workflow_ast, program_ast)
+        self._do_lapsed_scripts(run)
+        return self.result(workflow_id_val)
+
+    def result(self, workflow_id: WorkflowId) -> ExecutionResult:
+        """Where a run stands now."""
+        run = require_run(self.persistence, workflow_id)
+        return result_of(run, self.persistence)
+
+    # Tasks
+
+    def complete_task(self, task: TaskDefinition, result: Mapping[str, Any] | None = None) -> None:
+        """Record the result of a claimed task, and everything that follows from it.
+
+        Raises StaleFence if the claim was lost: the result is refused. Raises UsageError for a
+        result that is not JSON; nothing is written then.
+        """
+        self.complete_task_later(task, result).result()
+
+    def complete_task_later(
+        self, task: TaskDefinition, result: Mapping[str, Any] | None = None
+    ) -> Pending[None]:
+        """Like `complete_task`, but do not wait: results that come together share a commit."""
+        values = json_object(result or {}, f"result of {task.name}")
+
+        def act(context: ExecutionContext) -> None:
+            stored = self._stored(context, task)
+            self._accept(context, context.require(stored.step_id), stored, values)
+
+        return self._decide_on_task(task, act)
+
+    def fail_task(self, task: TaskDefinition, error: BaseException | str) -> None:
+        """Record that the handler of a claimed task failed.
+
+        A declared retry puts the task back; else its step ends in error. Raises StaleFence if
+        the claim was lost.
+        """
+        self.fail_task_later(task, error).result()
+
+    def fail_task_later(self, task: TaskDefinition, error: BaseException | str) -> Pending[None]:
+        failure = StepFailure.of(error)
+
+        def act(context: ExecutionContext) -> None:
+            stored = self._stored(context, task)
+            step = context.require(stored.step_id)
+            if stored.failures + 1 < stored.max_attempts:
+                self._retry_later(context, step, stored, failure)
+            else:
+                stored.failures += 1
+                self._refuse(context, step, stored, failure, TaskState.FAILED)
+
+        return self._decide_on_task(task, act)
+
+    def dead_letter_task(self, task: TaskDefinition, reason: str) -> None:
+        """Give a claimed task up: it was delivered too often without an end."""
+
+        def act(context: ExecutionContext) -> None:
+            stored = self._stored(context, task)
+            step, failure = context.require(stored.step_id), StepFailure(reason, "DeadLetter")
+            self._refuse(context, step, stored, failure, TaskState.DEAD_LETTER)
+
+        self._decide_on_task(task, act).result()
+
+    # Steps, by an operator or by code that does not use tasks
+
+    def continue_step(self, step_id: StepId, result: Mapping[str, Any] | None = None) -> None:
+        """Give a waiting step its result; a task that somebody has claimed is ended with it.
+
+        Does nothing once the step has gone on. Raises StepNotFoundError, InvalidStepStateError.
+        """
+        values = json_object(result or {}, f"result of step {step_id}")
+
+        def act(context: ExecutionContext) -> None:
+            step = context.require(step_id)
+            if self._is_waiting(step):
+                self._accept(context, step, context.view.get_task(task_id_of(step_id)), values)
+
+        self._decide_on_step(step_id, act)
+
+    def fail_step(self, step_id: StepId, error_message: str) -> None:
+        """End a waiting step in error; a task that somebody has claimed is ended with it."""
+
+        def act(context: ExecutionContext) -> None:
+            step = context.require(step_id)
+            if self._is_waiting(step):
+                task = context.view.get_task(task_id_of(step_id))
+                failure = StepFailure(error_message)
+                self._refuse(context, step, task, failure, TaskState.FAILED)
+
+        self._decide_on_step(step_id, act)
+
+    def update_step(
+        self,
+        step_id: StepId,
+        partial: Mapping[str, Any],
+        *,
+        fence: int | None = None,
+        order: int | None = None,
+    ) -> bool:
+        """Merge a partial result into the returns of a waiting step, without ending it.
+
+        With a `fence`, only the holder of the claim may (StaleFence). With an `order`, what
+        comes after a later one is dropped: False.
+        """
+        values = json_object(partial, f"partial result of step {step_id}")
+
+        def act(context: ExecutionContext) -> bool:
+            return control.update(context, step_id, values, fence, order)
+
+        return self._decide_on_step(step_id, act)
+
+    def retry_step(self, step_id: StepId) -> None:
+        """Try a failed event step again, and bring back what failed because of it.
+
+        Raises InvalidStepStateError if it has not failed, or is no event.
+        """
+        self._decide_on_step(step_id, lambda context: retry(context, step_id))
+
+    # Runs, by an operator
+
+    def cancel(self, workflow_id: WorkflowId) -> bool:
+        """End a run now; whoever works on its tasks loses the claim. False if it was over."""
+        return self._decide_on_run(workflow_id, control.cancel)
+
+    def pause(self, workflow_id: WorkflowId) -> bool:
+        """Let nobody claim its tasks; what is claimed may end. False if it is paused or over."""
+        return self._decide_on_run(workflow_id, control.pause)
+
+    def unpause(self, workflow_id: WorkflowId) -> bool:
+        """Let it go on. False if it was not paused."""
+        return self._decide_on_run(workflow_id, control.unpause)
+
+    # One decision
+
+    def _decide_on_task(self, task: TaskDefinition, act: Act[T]) -> Pending[T]:
+        run_id = WorkflowId(task.workflow_id)
+        return self._decide(run_id, task.flow_id, act)
+
+    def _decide_on_step(self, step_id: StepId, act: Act[T]) -> T:
+        step = self.persistence.get_step(step_id)
+        if step is None:
+            raise StepNotFoundError(step_id)
+        return self._decide_on_run(step.workflow_id, act)
+
+    def _decide_on_run(self, workflow_id: WorkflowId, act: Act[T]) -> T:
+        run = require_run(self.persistence, workflow_id)
+        return self._decide(workflow_id, run.workflow.flow_id, act).result()
+
+    def _decide(self, workflow_id: WorkflowId, flow_id: str, act: Act[T]) -> Pending[T]:
+        # Outside of the transaction: others wait for it, and a program may take long to read.
+        plan = self._plans.get(flow_id)
+        made: list[ExecutionContext] = []
+
+        def decision(view: View) -> tuple[IterationChanges, T]:
+            context = self._context(view, require_run(view, workflow_id), plan)
+            answered = act(context)
+            run_agenda(context)
+            made[:] = [context]
+            return context.finished_changes(), answered
+
+        future = self.persistence.decide_later(decision)
+        return Pending(future, lambda: self._after(made[0]))
+
+    def _context(self, view: View, run: RunnerDefinition, plan: Plan) -> ExecutionContext:
+        return ExecutionContext(
+            view,
+            run,
+            plan,
+            self._values,
+            max_depth=self.max_iterations,
+            runs_scripts=self._scripts is not None,
+            owner=self._owner,
+        )
+
+    def _after(self, context: ExecutionContext) -> None:
+        """What follows a commit: tell the world, and do the scripts that it asks for."""
+        context.publish()
+        if self.telemetry.is_heard:
+            at = self._clock.now()
+            for kind, facts in context.told:
+                self.telemetry.emit(kind(at=at, **facts))
+        for task in context.scripts:
+            self.do_script(task)
+
+    # What a result does
+
+    def _accept(
+        self,
+        context: ExecutionContext,
+        step: StepDefinition,
+        task: TaskDefinition | None,
+        values: Mapping[str, Any],
+    ) -> None:
+        if task is not None and not task.is_over:
+            context.changes.add_updated_task(ended(task, TaskState.COMPLETED, context.now))
+        control.merge_returns(context, step, values)
+        answer(step, context)
+
+    def _refuse(
+        self,
+        context: ExecutionContext,
+        step: StepDefinition,
+        task: TaskDefinition | None,
+        failure: StepFailure,
+        state: TaskState,
+    ) -> None:
+        if task is not None and not task.is_over:
+            error = failure.to_dict()
+            context.changes.add_updated_task(ended(task, state, context.now, error))
+        fail(step, failure, context)
+
+    def _retry_later(
+        self,
+        context: ExecutionContext,
+        step: StepDefinition,
+        task: TaskDefinition,
+        failure: StepFailure,
+    ) -> None:
+        delay = task.backoff_ms * 2 ** min(task.failures, 30)
+        not_before = context.now + delay if delay else 0
+        retried = to_be_retried(task, context.now, failure.to_dict(), not_before=not_before)
+        context.changes.add_updated_task(retried)
+        context.tell(
+            events.TaskRetried,
+            step=step.id,
+            facet=task.name,
+            failures=retried.failures,
+            error=failure.message,
+        )
+
+    def _stored(self, context: ExecutionContext, task: TaskDefinition) -> TaskDefinition:
+        stored = context.view.get_task(task.uuid)
+        if stored is None or not holds(stored, task.fence):
+            found = f"it is {stored.state}, fence {stored.fence}" if stored else "it is gone"
+            raise StaleFence(task.uuid, task.fence, found)
+        return stored
+
+    def _is_waiting(self, step: StepDefinition) -> bool:
+        """Whether a step waits for a result. False if it had one; raises if it cannot have any."""
+        if step.state == StepState.EVENT_TRANSMIT:
+            return True
+        if step.is_error:
+            raise InvalidStepStateError(
+                step.id, step.state, StepState.EVENT_TRANSMIT, "retry_step brings it back"
+            )
+        if step.state == StepState.CREATED or step.is_block:
+            raise InvalidStepStateError(step.id, step.state, StepState.EVENT_TRANSMIT)
+        return False
+
+    # Scripts
+
+    def do_script(self, task: TaskDefinition) -> None:
+        """Run the script of a claimed task (`afl:script`) and record how it ended.
+
+        Where scripts are turned off its step ends in error. Raises StaleFence if the claim was
+        lost.
+        """
+        if self._scripts is None:
+            self.fail_task(task, scripts_are_off())
+            return
+        data = task.data or {}
+        done = self._scripts.execute(data["code"], data["params"], data["language"])
+        if not done.success:
+            self.fail_task(task, StepFailure(done.error or "the script failed", "ScriptError"))
+            return
+        try:
+            result = json_object(done.result, "result of a script")
+            params = json_object(done.params, "parameters of a script")
+        except NotJson as error:
+            self.fail_task(task, StepFailure(str(error), "ScriptError"))
+            return
+
+        def act(context: ExecutionContext) -> None:
+            stored = self._stored(context, task)
+            step = context.require(stored.step_id)
+            if not step.is_block:
+                # A script in front of blocks may prepare what they read as `$`.
+                control.change_params(context, step, params)
+            self._accept(context, step, stored, result)
+
+        self._decide_on_task(task, act).result()
+
+    def _do_lapsed_scripts(self, run: RunnerDefinition) -> None:
+        """Scripts whose evaluator has died, and those that were asked for while paused."""
+        if self._scripts is None or run.state != RunnerState.RUNNING:
+            return
+        while tasks := self.persistence.claim_tasks(
+            [SCRIPT_TASK], 1, task_list=run.task_list, owner=self._owner
+        ):
+            for task in tasks:
+                self.do_script(task)

@@ -1,0 +1,72 @@
+"""Scripts: Python in a program. They are work outside of the engine, like events.
+
+A script becomes a task of the runtime itself, claimed by the evaluator that created it, so that no
+other takes it as long as that lives. If it dies, the lease lapses and another evaluator runs it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from afl.lang import ast
+from afl.runtime.claims import claimed
+from afl.runtime.context import ExecutionContext
+from afl.runtime.errors import StepFailure
+from afl.runtime.handlers.tasks import new_task
+from afl.runtime.persistence import DEFAULT_LEASE_MS
+from afl.runtime.step import StepDefinition
+from afl.runtime.types import ObjectType
+
+SCRIPT_TASK = "afl:script"
+SCRIPT_DATA = "script"
+
+
+class FacetScriptsHandler:
+    """FACET_SCRIPTS_BEGIN: the script that is the body of a facet, or stands before its blocks."""
+
+    def process(self, step: StepDefinition, context: ExecutionContext) -> bool:
+        script = _script_of(step, context)
+        if script is None:
+            return True
+        request_script(step, script, step.attributes.values(), context)
+        return False
+
+
+def _script_of(step: StepDefinition, context: ExecutionContext) -> ast.ScriptBlock | None:
+    if step.object_type == ObjectType.YIELD_ASSIGNMENT:
+        return None
+    declared = context.workflow
+    if step.object_type != ObjectType.WORKFLOW:
+        statement = context.statement_of(step)
+        if statement.callee is None or (statement.own is not None and statement.own.blocks):
+            return None  # its own body replaces that of the facet
+        declared = statement.callee
+    node = declared.node
+    if isinstance(node, ast.SchemaDecl):
+        return None
+    return node.body if isinstance(node.body, ast.ScriptBlock) else node.pre_script
+
+
+def request_script(
+    step: StepDefinition,
+    script: ast.ScriptBlock,
+    params: dict[str, Any],
+    context: ExecutionContext,
+) -> None:
+    """Leave the task of a script. Raises StepFailure where scripts are turned off."""
+    if not context.runs_scripts:
+        raise scripts_are_off()
+    data = {"code": script.code, "language": script.language, "params": params}
+    task = new_task(step, context, SCRIPT_TASK, SCRIPT_DATA, data)
+    if not context.is_paused:
+        task = claimed(task, context.owner, context.now, DEFAULT_LEASE_MS)
+        context.scripts.append(task)
+    context.add_task(task)
+
+
+def scripts_are_off() -> StepFailure:
+    return StepFailure(
+        "script blocks are turned off; an operator can turn them on with the setting "
+        "scripts.enabled",
+        "ScriptsDisabled",
+    )

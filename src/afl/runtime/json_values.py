@@ -1,0 +1,77 @@
+"""What may enter a run: JSON values, and nothing that only looks like one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from afl.errors import UsageError
+
+_SMALLEST, _LARGEST = -(2**63), 2**63 - 1
+
+
+class NotJson(UsageError):  # noqa: N818 - what is wrong is what callers catch
+    """A value that a run cannot keep."""
+
+
+def json_object(value: Mapping[str, Any], what: str) -> dict[str, Any]:
+    """A copy of `value` as plain dicts, lists and scalars.
+
+    Raises NotJson, which names `what` and the place of the value in it.
+    """
+    if not isinstance(value, Mapping):
+        raise NotJson(f"{what}: expected a mapping of names to values, got {_kind(value)}")
+    try:
+        copied = _copied(value, "")
+    except _Refused as refused:
+        raise NotJson(f"{what}: {refused}") from None
+    except RecursionError:
+        raise NotJson(f"{what}: nested too deeply, or containing itself") from None
+    assert isinstance(copied, dict)
+    return copied
+
+
+class _Refused(Exception):  # noqa: N818 - becomes a NotJson
+    def __init__(self, place: str, problem: str) -> None:
+        super().__init__(f"{place.removeprefix('.') or 'the value'} {problem}")
+
+
+def _copied(value: Any, place: str) -> Any:
+    if value is None or value is True or value is False:
+        return value
+    if isinstance(value, str):
+        return _text(value, place)
+    if isinstance(value, int):
+        if not _SMALLEST <= value <= _LARGEST:
+            raise _Refused(place, f"is {value}; whole numbers have at most 64 bits")
+        return int(value)
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise _Refused(place, f"is {value}; JSON has no such number")
+        return float(value)
+    if isinstance(value, Mapping):
+        return {_key(key, place): _copied(each, f"{place}.{key}") for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_copied(each, f"{place}[{index}]") for index, each in enumerate(value)]
+    raise _Refused(
+        place, f"is {_kind(value)}; expected text, a number, a Boolean, null, a list or a map"
+    )
+
+
+def _key(key: Any, place: str) -> str:
+    if not isinstance(key, str):
+        raise _Refused(place, f"has the key {key!r}; keys are text")
+    return _text(key, place)
+
+
+def _text(value: str, place: str) -> str:
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError:
+        raise _Refused(place, "is text that is not valid Unicode (a lone surrogate)") from None
+    return str(value)
+
+
+def _kind(value: object) -> str:
+    return f"a {type(value).__module__}.{type(value).__qualname__}".replace(" builtins.", " ")

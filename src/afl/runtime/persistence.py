@@ -1,0 +1,500 @@
+"""The port between the runtime and a store: what is kept, and what a store promises about it.
+
+`PersistenceAPI` is the sum of small ports. All that a store must do is on this page; the contract
+suite in `afl.testing.contracts` examines it.
+
+- **One commit.** Every write applies as a whole or not at all, and is durable when it returns.
+- **Decisions see the truth.** `decide` runs a function on a `View` and applies the changes it
+  returns in the same transaction: nothing that it read can have changed in between. The function
+  may be run again, so it does nothing but read and compute.
+- **Copies.** What a store takes or gives is never shared with it.
+- **The store's clock.** Leases, locks and waits end by `now_ms()` of the store, never by a
+  worker's clock. A lease holds while `now < lease_expires <= now + lease_ms`.
+- **Announcements.** A committed task wakes `wait_for_work`, a run that ended wakes
+  `wait_for_run`, within milliseconds, in all processes on the store.
+
+Who is refused gets an error of `afl.errors.StoreError`; nothing is ever applied in part.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
+
+from afl.ids import stable_id
+from afl.runtime.entities import (
+    EventDefinition,
+    FlowDefinition,
+    HandlerRegistration,
+    LockDefinition,
+    LockMetaData,
+    LogDefinition,
+    PublishedSource,
+    RunnerDefinition,
+    ServerDefinition,
+    TaskDefinition,
+    TaskState,
+    WorkflowDefinition,
+)
+from afl.runtime.states import EventState
+from afl.runtime.step import StepDefinition
+from afl.runtime.types import BlockId, EventId, StatementId, StepId, WorkflowId
+
+T = TypeVar("T")
+
+DEFAULT_TASK_LIST = "default"
+#: A lease lasts this long unless it is renewed; renewal comes at every third of it.
+DEFAULT_LEASE_MS = 15_000
+
+
+# Ids that follow from what a thing is: it can exist only once, on any store.
+
+
+def child_id(parent: str, name: str) -> StepId:
+    """The step that `name` is below `parent`: a statement of a block, a block of a container."""
+    return StepId(stable_id("step", parent, name))
+
+
+def task_id_of(step: str) -> str:
+    return stable_id("task", step)
+
+
+def event_id_of(step: str) -> EventId:
+    """The event of a step is its task, seen from the outside: they have one id."""
+    return EventId(task_id_of(step))
+
+
+def event_of(task: TaskDefinition) -> EventDefinition:
+    """What the task of an event says about it."""
+    return EventDefinition(
+        EventId(task.uuid),
+        StepId(task.step_id),
+        WorkflowId(task.workflow_id),
+        _EVENT_STATES.get(task.state, EventState.ERROR),
+        task.name,
+        dict(task.data or {}),
+    )
+
+
+_EVENT_STATES: dict[str, EventState] = {
+    TaskState.PENDING: EventState.CREATED,
+    TaskState.RUNNING: EventState.PROCESSING,
+    TaskState.COMPLETED: EventState.COMPLETED,
+}
+
+
+# What is written
+
+
+@dataclass
+class IterationChanges:
+    """What one decision writes: committed together or not at all.
+
+    What is created must not exist (`Conflict`); a step, task or run that is updated must be
+    there and must not have been written since it was read (`Conflict`; `sequence` and `version`
+    tell). Of a run only how it stands is updated (state, times, error, retention), not what it
+    is. Updated events are replaced.
+    """
+
+    created_steps: list[StepDefinition] = field(default_factory=list)
+    updated_steps: list[StepDefinition] = field(default_factory=list)
+    created_events: list[EventDefinition] = field(default_factory=list)
+    updated_events: list[EventDefinition] = field(default_factory=list)
+    created_tasks: list[TaskDefinition] = field(default_factory=list)
+    updated_tasks: list[TaskDefinition] = field(default_factory=list)
+    created_runs: list[RunnerDefinition] = field(default_factory=list)
+    updated_runs: list[RunnerDefinition] = field(default_factory=list)
+    #: Programs that runs need; one that is there already stays as it is.
+    flows: list[FlowDefinition] = field(default_factory=list)
+    workflows: list[WorkflowDefinition] = field(default_factory=list)
+    logs: list[LogDefinition] = field(default_factory=list)
+
+    def add_created_step(self, step: StepDefinition) -> None:
+        """Once for each id: adding it again replaces it."""
+        _put(self.created_steps, step)
+
+    def add_updated_step(self, step: StepDefinition) -> None:
+        """The last one of an id counts; a step that is created here stays created."""
+        if not _replace(self.created_steps, step):
+            _put(self.updated_steps, step)
+
+    def add_created_event(self, event: EventDefinition) -> None:
+        self.created_events.append(event)
+
+    def add_updated_event(self, event: EventDefinition) -> None:
+        self.updated_events.append(event)
+
+    def add_created_task(self, task: TaskDefinition) -> None:
+        self.created_tasks.append(task)
+
+    def add_updated_task(self, task: TaskDefinition) -> None:
+        self.updated_tasks.append(task)
+
+    @property
+    def has_changes(self) -> bool:
+        return any(vars(self).values())
+
+    def clear(self) -> None:
+        for each in vars(self).values():
+            each.clear()
+
+
+def _put(steps: list[StepDefinition], step: StepDefinition) -> None:
+    if not _replace(steps, step):
+        steps.append(step)
+
+
+def _replace(steps: list[StepDefinition], step: StepDefinition) -> bool:
+    for index, each in enumerate(steps):
+        if each.id == step.id:
+            steps[index] = step
+            return True
+    return False
+
+
+class Claim(NamedTuple):
+    """The right to work on a task: good while nobody has claimed it since."""
+
+    task_id: str
+    fence: int
+
+
+class Pruned(NamedTuple):
+    """What `prune_runs` removed."""
+
+    runs: int
+    steps: int
+    tasks: int
+
+
+# What a decision reads
+
+
+class View(Protocol):
+    """One consistent state of the store, as long as the decision runs.
+
+    What it gives are copies: a decision may change them, and hand them back in its changes.
+    """
+
+    def now_ms(self) -> int: ...
+
+    def get_step(self, step_id: StepId) -> StepDefinition | None: ...
+
+    def get_steps(self, step_ids: Sequence[StepId]) -> dict[StepId, StepDefinition]:
+        """Those that exist."""
+
+    def get_steps_by_block(self, block_id: BlockId) -> list[StepDefinition]: ...
+
+    def get_steps_by_workflow(self, workflow_id: WorkflowId) -> list[StepDefinition]: ...
+
+    def get_task(self, task_id: str) -> TaskDefinition | None: ...
+
+    def get_open_tasks(self, workflow_id: WorkflowId) -> list[TaskDefinition]:
+        """Pending and running tasks of a run."""
+
+    def get_tasks(self, task_ids: Sequence[str]) -> dict[str, TaskDefinition]:
+        """Those that exist."""
+
+    def get_run(self, workflow_id: WorkflowId) -> RunnerDefinition | None:
+        """Without its parameters: they may be large, and its root has them."""
+
+    def get_run_by_key(self, key: str) -> RunnerDefinition | None: ...
+
+    def get_flow(self, flow_id: str) -> FlowDefinition | None: ...
+
+
+#: Reads, computes, and says what to write and what to answer.
+Decision = Callable[[View], tuple[IterationChanges, T]]
+
+
+# The port, part by part
+
+
+class Transactions(Protocol):
+    def decide(self, decision: Decision[T]) -> T:
+        """Run a decision and commit its changes; what it raises comes out, nothing is written."""
+
+    def decide_later(self, decision: Decision[T]) -> Future[T]:
+        """Like `decide`, but do not wait: decisions that wait together are committed together."""
+
+    def commit(self, changes: IterationChanges) -> None:
+        """Write what was decided elsewhere; `Conflict` if something was written since."""
+
+    def now_ms(self) -> int:
+        """The store's time in milliseconds since 1970."""
+
+    def close(self) -> None: ...
+
+
+class StepStore(Protocol):
+    def get_step(self, step_id: StepId) -> StepDefinition | None: ...
+
+    def get_steps_by_block(self, block_id: BlockId) -> list[StepDefinition]: ...
+
+    def get_steps_by_workflow(self, workflow_id: WorkflowId) -> list[StepDefinition]:
+        """In the order of their creation, as all lists of steps."""
+
+    def get_steps_by_state(self, state: str) -> list[StepDefinition]: ...
+
+    def get_steps_by_container(self, container_id: StepId) -> list[StepDefinition]: ...
+
+    def get_blocks_by_step(self, step_id: StepId) -> list[StepDefinition]:
+        """The blocks whose container is this step."""
+
+    def get_workflow_root(self, workflow_id: WorkflowId) -> StepDefinition | None: ...
+
+    def step_exists(self, statement_id: StatementId, block_id: BlockId | None) -> bool: ...
+
+    def save_step(self, step: StepDefinition) -> None:
+        """Insert or replace; raises `Conflict` if it was written since it was read, or if its
+        statement has another step in that block. Afterwards `step.sequence` is the stored one."""
+
+
+class EventStore(Protocol):
+    """Events that were saved, and those of the engine, which are its tasks (`event_of`, for tasks
+    whose `data_type` is EVENT_DATA)."""
+
+    def get_event(self, event_id: EventId) -> EventDefinition | None: ...
+
+    def get_events_by_workflow(self, workflow_id: WorkflowId) -> list[EventDefinition]: ...
+
+    def get_all_events(self) -> list[EventDefinition]: ...
+
+    def save_event(self, event: EventDefinition) -> None:
+        """Insert or replace. Raises `Conflict` for the event of a task: move that instead."""
+
+
+class TaskStore(Protocol):
+    def get_task(self, task_id: str) -> TaskDefinition | None: ...
+
+    def get_pending_tasks(self, task_list: str = DEFAULT_TASK_LIST) -> list[TaskDefinition]:
+        """Oldest first."""
+
+    def get_all_tasks(self, limit: int = 100) -> list[TaskDefinition]:
+        """Newest first."""
+
+    def get_tasks_by_runner(self, runner_id: str) -> list[TaskDefinition]: ...
+
+    def get_tasks_by_state(self, state: str, limit: int = 100) -> list[TaskDefinition]: ...
+
+    def save_task(self, task: TaskDefinition) -> None:
+        """Insert or replace. Raises `Conflict` if a step would have two running tasks, if the
+        task is over and would not stay as it is, or if somebody claimed it since it was read;
+        saving the state that it has already changes nothing. An operator's way back from a
+        terminal state is `Evaluator.retry_step`."""
+
+    def update_task_state(self, task_id: str, state: str) -> bool:
+        """Whether it was allowed (`TASK_TRANSITIONS`). Ending a claimed task raises its fence."""
+
+    def claim_task(
+        self, task_names: list[str], task_list: str = DEFAULT_TASK_LIST
+    ) -> TaskDefinition | None:
+        """At most one caller gets a task. See `claim_tasks`; owner is this store object."""
+
+    def claim_tasks(
+        self,
+        task_names: Sequence[str],
+        limit: int,
+        *,
+        task_list: str = DEFAULT_TASK_LIST,
+        owner: str | None = None,
+        lease_ms: int = DEFAULT_LEASE_MS,
+    ) -> list[TaskDefinition]:
+        """Up to `limit` tasks, in one commit: RUNNING, with owner, lease, a grown fence and one
+        more delivery.
+
+        Claimable is what is pending, not held, and due (`not_before`), and what is running under
+        a lease that has lapsed. A qualified name matches tasks of exactly this name; a name
+        without a dot also those that end in it (`F` takes `a.F`). Retries that have become due
+        come first, then exact names, then short ones, each oldest first. A step that has a
+        running task lends no second one.
+        """
+
+    def extend_leases(
+        self, claims: Sequence[Claim], lease_ms: int = DEFAULT_LEASE_MS
+    ) -> list[bool]:
+        """Let each lease end `lease_ms` from now; False for a claim that is lost. A lease that
+        has lapsed but that nobody has claimed is renewed. Never makes a lease shorter."""
+
+    def release_task(self, claim: Claim, *, not_before: int = 0) -> bool:
+        """Give unstarted or interrupted work back, to its place in the queue; the delivery does
+        not count. False if the claim is lost."""
+
+    def wait_for_work(
+        self,
+        names: Sequence[str],
+        timeout: float | None = None,
+        *,
+        task_list: str = DEFAULT_TASK_LIST,
+        stop: threading.Event | None = None,
+    ) -> bool:
+        """Wait until a task with one of these names can be claimed: True. False at the timeout
+        and when `stop` is set. Wakes for new tasks, for leases that lapse and for retries that
+        become due."""
+
+
+class LockStore(Protocol):
+    """Locks belong to an owner: this store object, unless `owner` says otherwise."""
+
+    def acquire_lock(
+        self,
+        key: str,
+        duration_ms: int,
+        meta: LockMetaData | None = None,
+        *,
+        owner: str | None = None,
+    ) -> bool:
+        """False while somebody else holds it; the holder itself gets it again."""
+
+    def release_lock(self, key: str, *, owner: str | None = None) -> bool: ...
+
+    def check_lock(self, key: str) -> LockDefinition | None:
+        """None if nobody holds it now."""
+
+    def extend_lock(self, key: str, duration_ms: int, *, owner: str | None = None) -> bool:
+        """Let it end `duration_ms` from now; False if it is not held, or by somebody else."""
+
+    def get_all_locks(self) -> list[LockDefinition]: ...
+
+
+class FleetStore(Protocol):
+    def save_server(self, server: ServerDefinition) -> None: ...
+
+    def get_server(self, server_id: str) -> ServerDefinition | None: ...
+
+    def update_server_ping(self, server_id: str, ping_time: int) -> None: ...
+
+    def get_all_servers(self) -> list[ServerDefinition]: ...
+
+    def get_servers_by_state(self, state: str) -> list[ServerDefinition]: ...
+
+
+class FlowStore(Protocol):
+    def save_flow(self, flow: FlowDefinition) -> None: ...
+
+    def get_flow(self, flow_id: str) -> FlowDefinition | None: ...
+
+    def get_flow_by_path(self, path: str) -> FlowDefinition | None: ...
+
+    def get_flow_by_name(self, name: str) -> FlowDefinition | None: ...
+
+    def get_all_flows(self) -> list[FlowDefinition]: ...
+
+    def delete_flow(self, flow_id: str) -> bool:
+        """Raises `Conflict` while a run needs it."""
+
+    def save_workflow(self, workflow: WorkflowDefinition) -> None: ...
+
+    def get_workflow(self, workflow_id: str) -> WorkflowDefinition | None: ...
+
+    def get_workflow_by_name(self, name: str) -> WorkflowDefinition | None: ...
+
+    def get_workflows_by_flow(self, flow_id: str) -> list[WorkflowDefinition]: ...
+
+    def get_all_workflows(self, limit: int = 100) -> list[WorkflowDefinition]: ...
+
+
+class RunStore(Protocol):
+    """Runs are `RunnerDefinition`s: `workflow_id` is the id of the run, `uuid` that of its
+    record. They are the same unless the caller of `execute` gave a `runner_id`."""
+
+    def save_runner(self, runner: RunnerDefinition) -> None: ...
+
+    def get_runner(self, runner_id: str) -> RunnerDefinition | None: ...
+
+    def get_run(self, workflow_id: WorkflowId) -> RunnerDefinition | None: ...
+
+    def get_run_by_key(self, key: str) -> RunnerDefinition | None: ...
+
+    def get_runners_by_workflow(self, workflow_id: WorkflowId) -> list[RunnerDefinition]: ...
+
+    def get_runners_by_state(self, state: str) -> list[RunnerDefinition]: ...
+
+    def get_all_runners(self, limit: int = 100) -> list[RunnerDefinition]:
+        """Newest first."""
+
+    def update_runner_state(self, runner_id: str, state: str) -> bool: ...
+
+    def wait_for_run(
+        self,
+        workflow_id: WorkflowId,
+        timeout: float | None = None,
+        *,
+        stop: threading.Event | None = None,
+    ) -> bool:
+        """Wait until the run is over: True. False at the timeout and when `stop` is set."""
+
+    def prune_runs(self, keep_ms: int, limit: int = 100) -> Pruned:
+        """Remove up to `limit` runs that ended more than `keep_ms` ago (or as long ago as their
+        own `retain` says), with their steps, tasks, events and logs, and flows that no run
+        needs any more and that have no name."""
+
+
+class HandlerStore(Protocol):
+    def register_handler(
+        self,
+        facet_name: str,
+        module_uri: str,
+        entrypoint: str = "handle",
+        *,
+        version: str = "1.0.0",
+        checksum: str = "",
+        timeout_ms: int = 30000,
+        requirements: Iterable[str] = (),
+        metadata: Mapping[str, Any] | None = None,
+    ) -> HandlerRegistration:
+        """Make a registration and save it."""
+
+    def save_handler_registration(self, registration: HandlerRegistration) -> None:
+        """Insert or replace by facet name. Raises `UsageError` if a short name would then fit
+        handlers of two namespaces: nobody could say which one is meant."""
+
+    def get_handler_registration(self, facet_name: str) -> HandlerRegistration | None: ...
+
+    def list_handler_registrations(self) -> list[HandlerRegistration]: ...
+
+    def delete_handler_registration(self, facet_name: str) -> bool: ...
+
+
+class LogStore(Protocol):
+    def save_log(self, log: LogDefinition) -> None: ...
+
+    def get_logs_by_runner(self, runner_id: str) -> list[LogDefinition]:
+        """In their order."""
+
+
+class SourceStore(Protocol):
+    def save_published_source(self, source: PublishedSource) -> None: ...
+
+    def get_source_by_namespace(
+        self, name: str, version: str = "latest"
+    ) -> PublishedSource | None: ...
+
+    def get_sources_by_namespaces(
+        self, names: Sequence[str], version: str = "latest"
+    ) -> dict[str, PublishedSource]: ...
+
+    def delete_published_source(self, name: str, version: str = "latest") -> bool: ...
+
+    def list_published_sources(self) -> list[PublishedSource]: ...
+
+
+@runtime_checkable
+class PersistenceAPI(
+    Transactions,
+    StepStore,
+    EventStore,
+    TaskStore,
+    LockStore,
+    FleetStore,
+    FlowStore,
+    RunStore,
+    HandlerStore,
+    LogStore,
+    SourceStore,
+    Protocol,
+):
+    """All of it: what the runtime asks of a store."""

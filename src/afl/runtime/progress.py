@@ -1,0 +1,232 @@
+"""Progress: how steps walk through their states, and how the end of one moves others.
+
+Driven by what changed. A step that goes on is put on the agenda of the context; whatever ends
+counts down those that wait for it, and the last count puts them on the agenda. So one decision
+does everything that follows from a change, and touches nothing else.
+
+Errors climb: a block ends in error when all that it waited for is over and something of it failed;
+then its container does, unless a `catch` stops it; then the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from afl.lang.expressions import EvaluationError
+from afl.runtime.context import ExecutionContext
+from afl.runtime.entities import RunnerState
+from afl.runtime.errors import StepFailure
+from afl.runtime.handlers import HANDLERS
+from afl.runtime.handlers.blocks import begin_block, catches_of, spawn_rounds
+from afl.runtime.persistence import child_id
+from afl.runtime.plan import Statement
+from afl.runtime.states import StepState, select_transitions
+from afl.runtime.step import StepDefinition
+from afl.runtime.types import ObjectType
+from afl.telemetry import RunEnded, StepEnded
+
+
+def _stages(transitions: Mapping[str, str]) -> dict[str, str]:
+    """For each state the next one that has work, or the last: the others are passed at once."""
+    stages: dict[str, str] = {}
+    for state, following in transitions.items():
+        while following not in HANDLERS and following in transitions:
+            following = transitions[following]
+        stages[state] = following
+    return stages
+
+
+_STAGES: dict[str, dict[str, str]] = {
+    kind: _stages(select_transitions(kind)) for kind in ObjectType
+}
+
+
+def run_agenda(context: ExecutionContext) -> None:
+    """Let everything go on that can, until nothing is left."""
+    while (step := context.next_scheduled()) is not None:
+        if not step.is_terminal:
+            _advance(step, context)
+
+
+def _advance(step: StepDefinition, context: ExecutionContext) -> None:
+    """Walk on until the step waits or ends."""
+    context.touch(step)
+    if step.failed:
+        _fail_because_of_others(step, context)
+        return
+    stages = _STAGES[step.object_type]
+    while (following := stages.get(step.state)) is not None:
+        step.change_state(following)
+        handler = HANDLERS.get(following)
+        if handler is None:
+            break  # the end of the chain
+        try:
+            goes_on = handler.process(step, context)
+        except (EvaluationError, StepFailure) as error:
+            fail(step, error, context)
+            return
+        if not goes_on:
+            step.request_state_change(False)
+            return
+    step.request_state_change(False)
+    _ended(step, None, context)
+
+
+def answer(step: StepDefinition, context: ExecutionContext) -> None:
+    """What the step waited for outside has come: it goes on."""
+    if step.is_block:
+        _count_down(step, None, context)
+    else:
+        context.schedule(step)
+
+
+# Errors
+
+
+def fail(step: StepDefinition, error: Exception | str, context: ExecutionContext) -> None:
+    """The step meets an error: its next `catch` runs, or it ends."""
+    failure = _failure(step, error, context)
+    context.touch(step)
+    catches = [] if step.is_block or _is_yield(step) else catches_of(step, context)
+    if step.caught < len(catches):
+        plan = catches[step.caught]
+        step.caught += 1
+        step.transition.set_error(failure)
+        step.change_state(StepState.STATEMENT_BLOCKS_CONTINUE)
+        step.pending, step.failed = 1, 0
+        begin_block(context.new_block(step, plan), plan, context)
+    else:
+        _end_in_error(step, failure, context)
+
+
+def _fail_because_of_others(step: StepDefinition, context: ExecutionContext) -> None:
+    failure = StepFailure.of(step.transition.error or "failed")
+    if step.state == StepState.CREATED and not step.is_block:
+        # It never began, so there is nothing that its `catch` could be about.
+        _end_in_error(step, StepFailure.of(failure, {"not_run": step.name}), context)
+    else:
+        fail(step, failure, context)
+
+
+def _end_in_error(step: StepDefinition, failure: StepFailure, context: ExecutionContext) -> None:
+    step.mark_error(failure)
+    _ended(step, failure, context)
+
+
+def _failure(
+    step: StepDefinition, error: Exception | str, context: ExecutionContext
+) -> StepFailure:
+    """The error with its place in the text, unless it brings one along."""
+    if isinstance(error, StepFailure) and "step" in error.place:
+        return error
+    place = {} if step.is_block or not _has_statement(step) else context.statement_of(step).place
+    if isinstance(error, EvaluationError):
+        if error.location is not None:
+            place |= {"line": error.location.line, "column": error.location.column}
+        return StepFailure(error.message, "EvaluationError", place)
+    return StepFailure.of(error, place)
+
+
+def _has_statement(step: StepDefinition) -> bool:
+    return step.object_type != ObjectType.WORKFLOW
+
+
+def _is_yield(step: StepDefinition) -> bool:
+    return step.object_type == ObjectType.YIELD_ASSIGNMENT
+
+
+# Who waits for a step that has ended
+
+
+def _ended(step: StepDefinition, failure: StepFailure | None, context: ExecutionContext) -> None:
+    context.touch(step)
+    if step.object_type == ObjectType.WORKFLOW:
+        _end_run(failure, context)
+    elif step.is_block:
+        _tell_parent(step, failure, context)
+    else:
+        if not _is_yield(step):
+            _tell_outside(step, failure, context)
+            _tell_dependents(step, failure, context)
+        _count_down(context.require(step.block_id), failure, context)
+
+
+def _tell_outside(
+    step: StepDefinition, failure: StepFailure | None, context: ExecutionContext
+) -> None:
+    context.tell(
+        StepEnded,
+        step=step.id,
+        step_name=step.name,
+        facet=step.facet_name,
+        error=failure.message if failure else None,
+    )
+
+
+def _end_run(failure: StepFailure | None, context: ExecutionContext) -> None:
+    state = RunnerState.COMPLETED if failure is None else RunnerState.FAILED
+    context.end_run(state, failure)
+    context.tell(RunEnded, state=state.value, error=failure.message if failure else None)
+
+
+def _tell_parent(
+    block: StepDefinition, failure: StepFailure | None, context: ExecutionContext
+) -> None:
+    parent = context.require(block.block_id or block.container_id)
+    _count_down(parent, failure, context)
+    if block.block_id is not None:
+        spawn_rounds(parent, context)
+
+
+def _tell_dependents(
+    step: StepDefinition, failure: StepFailure | None, context: ExecutionContext
+) -> None:
+    statement = context.statement_of(step)
+    for dependent in statement.dependents:
+        if dependent.block is statement.block:
+            _count_down_statement(dependent, str(step.block_id), step, failure, context)
+        else:
+            block_id = child_id(str(step.container_id), dependent.block.id)
+            _count_down_statement(dependent, block_id, step, failure, context)
+    for plan in statement.dependent_blocks:
+        block = context.require(child_id(str(step.container_id), plan.id))
+        _count_down(block, failure, context)
+
+
+def _count_down_statement(
+    statement: Statement,
+    block_id: str,
+    like: StepDefinition,
+    failure: StepFailure | None,
+    context: ExecutionContext,
+) -> None:
+    """One of the steps that a statement reads is over; the first one makes its record."""
+    # Also where it reads only one: that one may have been over before, and was tried again.
+    found = context.step(child_id(block_id, statement.id))
+    if found is None:
+        found = context.new_statement(statement, block_id, like)
+        found.pending = len(statement.needs)
+    _count_down(found, failure, context)
+
+
+def _count_down(
+    step: StepDefinition, failure: StepFailure | None, context: ExecutionContext
+) -> None:
+    step.pending -= 1
+    if failure is not None:
+        step.failed += 1
+        _note(step, failure)
+    context.touch(step)
+    if step.pending == 0:
+        context.schedule(step)
+
+
+def _note(step: StepDefinition, failure: StepFailure) -> None:
+    """The first failure counts. In a `catch` it stands beside the one that was caught."""
+    met = step.transition.error
+    if met is None:
+        step.transition.set_error(failure)
+    elif step.caught and step.failed == 1:
+        caught = StepFailure.of(met)
+        message = f"{failure.message} (while handling: {caught.message})"
+        step.transition.set_error(StepFailure(message, failure.error_type, failure.place))

@@ -1,0 +1,114 @@
+# ruff: noqa: S608 - statements are made of constants
+"""Runs: their rows, the questions that are asked about them, and their end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from afl.db.sqlite import Reader, Transaction
+from afl.errors import Conflict
+from afl.runtime.entities import RunnerDefinition
+from afl.runtime.sql_store.rows import Table, assignments
+from afl.runtime.types import WorkflowId
+
+RUNS = Table("run", RunnerDefinition, extra={"flow_id": "workflow.flow_id"})
+
+#: How a run stands. What it is never changes.
+_CHANGING = ("state", "start_time", "end_time", "duration", "retain", "error", "step_id", "user")
+_changing = RUNS.some(_CHANGING)
+UPDATE = f"""UPDATE run SET {assignments(_CHANGING)}, version = ?
+WHERE uuid = ? AND version = ?"""
+
+#: Without the parameters, which may be large.
+HEAD = f"""{RUNS.select.replace('"parameters"', "'[]'")}
+WHERE workflow_id = ? ORDER BY seq DESC LIMIT 1"""
+BY_UUID = "WHERE uuid = ?"
+BY_ID = "WHERE workflow_id = ? ORDER BY seq DESC LIMIT 1"
+ALL_BY_ID = "WHERE workflow_id = ? ORDER BY seq"
+BY_KEY = 'WHERE "key" = ?'
+BY_STATE = "WHERE state = ? ORDER BY seq"
+NEWEST = "ORDER BY seq DESC LIMIT ?"
+
+
+def run_topic(workflow_id: str) -> str:
+    """Rung when the run ends."""
+    return f"run:{workflow_id}"
+
+
+# Questions
+
+
+def get(reader: Reader, workflow_id: WorkflowId) -> RunnerDefinition | None:
+    return RUNS.one(reader, BY_ID, workflow_id)
+
+
+def head(reader: Reader, workflow_id: WorkflowId) -> RunnerDefinition | None:
+    row = reader.query_one(HEAD, (workflow_id,))
+    return None if row is None else RUNS.record(row)
+
+
+def get_record(reader: Reader, runner_id: str) -> RunnerDefinition | None:
+    return RUNS.one(reader, BY_UUID, runner_id)
+
+
+def by_key(reader: Reader, key: str) -> RunnerDefinition | None:
+    return RUNS.one(reader, BY_KEY, key)
+
+
+def by_run(reader: Reader, workflow_id: WorkflowId) -> list[RunnerDefinition]:
+    return RUNS.all(reader, ALL_BY_ID, workflow_id)
+
+
+def by_state(reader: Reader, state: str) -> list[RunnerDefinition]:
+    return RUNS.all(reader, BY_STATE, state)
+
+
+def newest(reader: Reader, limit: int) -> list[RunnerDefinition]:
+    return RUNS.all(reader, NEWEST, max(limit, 0))
+
+
+def is_over(reader: Reader, workflow_id: WorkflowId) -> bool:
+    run = head(reader, workflow_id)
+    return run is not None and run.is_over
+
+
+# Changes
+
+
+def create(tx: Transaction, runs: Sequence[RunnerDefinition]) -> None:
+    tx.executemany(RUNS.insert, map(RUNS.row, runs))
+    _announce(tx, runs)
+
+
+def update(tx: Transaction, runs: Sequence[RunnerDefinition]) -> None:
+    rows = [(*_changing(each), each.version + 1, each.uuid, each.version) for each in runs]
+    if tx.executemany(UPDATE, rows) != len(rows):
+        ids = ", ".join(each.uuid for each in runs)
+        raise Conflict(f"written since it was read, or gone: run {ids}; read again and decide anew")
+    _announce(tx, runs)
+
+
+def save(tx: Transaction, run: RunnerDefinition) -> None:
+    stored = get_record(tx, run.uuid)
+    version = run.version if stored is None else stored.version + 1
+    RUNS.save(tx, replace(run, version=version))
+    _announce(tx, [run])
+
+
+def change_state(tx: Transaction, runner_id: str, state: str, now: int) -> bool:
+    run = get_record(tx, runner_id)
+    if run is None:
+        return False
+    changed = replace(run, state=state)
+    if changed.is_over and not run.end_time:
+        # Retention counts from the end: without one the run would be as old as time.
+        changed = replace(changed, end_time=now, duration=now - run.start_time)
+    update(tx, [changed])
+    return True
+
+
+def _announce(tx: Transaction, runs: Sequence[RunnerDefinition]) -> None:
+    for each in runs:
+        if each.is_over:
+            tx.announce(run_topic(each.workflow_id))

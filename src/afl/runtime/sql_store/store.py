@@ -1,0 +1,69 @@
+"""The store on SQLite: one file, any number of processes on one machine."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import Future
+from types import TracebackType
+from typing import TypeVar
+
+from afl.clock import SYSTEM_CLOCK, Clock
+from afl.db.sqlite import Transaction
+from afl.runtime.persistence import Decision, IterationChanges
+from afl.runtime.sql_store.catalog_port import CatalogPort
+from afl.runtime.sql_store.changes import apply
+from afl.runtime.sql_store.run_port import RunPort
+from afl.runtime.sql_store.step_port import StepPort
+from afl.runtime.sql_store.task_port import TaskPort
+from afl.runtime.sql_store.view import SqliteView
+
+T = TypeVar("T")
+
+
+class SqliteStore(StepPort, TaskPort, RunPort, CatalogPort):
+    """Keeps all of `afl.runtime.persistence.PersistenceAPI` in a file, durable across power loss.
+
+    `owner` is who claims tasks and holds locks where nobody else is named; a fresh id unless it
+    is given. `poll_interval_s` is how often waiters look for changes that nobody announced.
+
+    Decisions run on the one thread of the process that writes the file: everybody else waits for
+    them. Raises what `afl.db.sqlite.open_database` raises, and NewerSchema for a file that a
+    newer afl has used.
+    """
+
+    def __init__(
+        self,
+        address: str | os.PathLike[str] = "sqlite:///./afl.db",
+        *,
+        clock: Clock = SYSTEM_CLOCK,
+        owner: str | None = None,
+        poll_interval_s: float = 0.5,
+    ) -> None:
+        super().__init__(address, clock, owner, poll_interval_s)
+
+    def decide(self, decision: Decision[T]) -> T:
+        self._require_open()
+        return self.database.write(lambda tx: self._decided(tx, decision))
+
+    def decide_later(self, decision: Decision[T]) -> Future[T]:
+        self._require_open()
+        return self.database.submit(lambda tx: self._decided(tx, decision))
+
+    def commit(self, changes: IterationChanges) -> None:
+        self._write(apply, changes)
+
+    def _decided(self, tx: Transaction, decision: Decision[T]) -> T:
+        changes, answer = decision(SqliteView(tx, self.now_ms()))
+        apply(tx, changes)
+        return answer
+
+    def __enter__(self) -> SqliteStore:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()

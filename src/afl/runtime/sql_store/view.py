@@ -1,0 +1,59 @@
+"""What a decision reads, inside the transaction that will write what it decides."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from afl.db.sqlite import Reader
+from afl.runtime.entities import (
+    FlowDefinition,
+    RunnerDefinition,
+    TaskDefinition,
+)
+from afl.runtime.sql_store import runs, steps, tasks
+from afl.runtime.sql_store.flows import FLOWS
+from afl.runtime.step import StepDefinition
+from afl.runtime.types import BlockId, StepId, WorkflowId
+
+
+class SqliteView:
+    """One consistent state of the database. Ends with the decision it was given to."""
+
+    __slots__ = ("_now", "_reader")
+
+    def __init__(self, reader: Reader, now: int) -> None:
+        self._reader = reader
+        self._now = now
+
+    def now_ms(self) -> int:
+        return self._now
+
+    def get_step(self, step_id: StepId) -> StepDefinition | None:
+        return steps.get(self._reader, step_id)
+
+    def get_steps(self, step_ids: Sequence[StepId]) -> dict[StepId, StepDefinition]:
+        return steps.get_many(self._reader, step_ids)
+
+    def get_steps_by_block(self, block_id: BlockId) -> list[StepDefinition]:
+        return steps.by_block(self._reader, block_id)
+
+    def get_steps_by_workflow(self, workflow_id: WorkflowId) -> list[StepDefinition]:
+        return steps.by_run(self._reader, workflow_id)
+
+    def get_task(self, task_id: str) -> TaskDefinition | None:
+        return tasks.get(self._reader, task_id)
+
+    def get_tasks(self, task_ids: Sequence[str]) -> dict[str, TaskDefinition]:
+        return tasks.get_many(self._reader, task_ids)
+
+    def get_open_tasks(self, workflow_id: WorkflowId) -> list[TaskDefinition]:
+        return tasks.open_of_run(self._reader, workflow_id)
+
+    def get_run(self, workflow_id: WorkflowId) -> RunnerDefinition | None:
+        return runs.head(self._reader, workflow_id)
+
+    def get_run_by_key(self, key: str) -> RunnerDefinition | None:
+        return runs.by_key(self._reader, key)
+
+    def get_flow(self, flow_id: str) -> FlowDefinition | None:
+        return FLOWS.one(self._reader, "WHERE uuid = ?", flow_id)

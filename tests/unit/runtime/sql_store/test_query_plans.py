@@ -1,0 +1,99 @@
+"""Whatever is asked often is found by the index that is meant for it, never by reading a table."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from afl.runtime.sql_store import SqliteStore, pruning, queue, runs, steps, tasks
+from afl.runtime.sql_store.runs import RUNS
+from afl.runtime.sql_store.tasks import TASKS
+
+WAITING = {"task_queue", "task_running", "rowid"}
+LAPSED = {"task_lease_end", "task_lease_begin"}
+
+
+def task(condition: str) -> str:
+    return f"{TASKS.select} {condition}"
+
+
+def run(condition: str) -> str:
+    return f"{RUNS.select} {condition}"
+
+
+STATEMENTS = {
+    "step by id": (steps.BY_ID, {"step_id"}),
+    "steps by ids": (steps.BY_IDS, {"step_id"}),
+    "steps of a block": (steps.BY_BLOCK, {"step_place"}),
+    "steps of a run": (steps.BY_RUN, {"step_run"}),
+    "steps of a container": (steps.BY_CONTAINER, {"step_run", "step_id"}),
+    "root of a run": (steps.ROOT, {"step_run"}),
+    "whether a step is there": (steps.IS_THERE, {"step_id"}),
+    "whether a statement has a step": (steps.BY_PLACE, {"step_place"}),
+    "update of a step": (steps.UPDATE, {"step_id"}),
+    "replacement of a step": (steps.REPLACE, {"step_id"}),
+    "task by id": (task(tasks.BY_ID), {"task_id"}),
+    "open tasks of a run": (task(tasks.OPEN_OF_RUN), {"task_run"}),
+    "pending tasks": (task(tasks.PENDING), {"task_queue"}),
+    "tasks by ids": (task(tasks.BY_IDS), {"task_id"}),
+    "tasks of a runner": (task(tasks.BY_RUNNER), {"task_run", "run_uuid"}),
+    "tasks of a run": (task(tasks.OF_RUN), {"task_run"}),
+    "stray tasks of a step": (tasks.STRAYS_OF_STEP, {"task_stray"}),
+    "tasks that stopped": (task(tasks.newest_in("failed")), {"task_stopped"}),
+    "update of a task": (tasks.UPDATE, {"task_id"}),
+    "move of a task": (tasks.MOVE, {"task_id"}),
+    "what can be claimed": (queue.CANDIDATES, WAITING | LAPSED),
+    "what can be claimed by exact name": (queue.EXACT_CANDIDATES, WAITING | LAPSED),
+    "names that end alike": (queue.NEXT_NAME, {"task_queue"}),
+    "next time": (queue.NEXT_TIME, {"task_queue", "task_lease_end"}),
+    "tasks that were chosen": (task(queue.CHOSEN), {"rowid"}),
+    "run without parameters": (runs.HEAD, {"run_id"}),
+    "run by record": (run(runs.BY_UUID), {"run_uuid"}),
+    "run by id": (run(runs.BY_ID), {"run_id"}),
+    "run by key": (run(runs.BY_KEY), {"run_key"}),
+    "runs by state": (run(runs.BY_STATE), {"run_state"}),
+    "update of a run": (runs.UPDATE, {"run_uuid"}),
+    "runs to prune": (pruning.OLD, {"run_ended"}),
+    "runs to prune by their own word": (pruning.EXPIRED, {"run_retained"}),
+    "steps to prune": (pruning.STEPS, {"step_run"}),
+    "tasks to prune": (pruning.TASKS, {"task_run"}),
+    "events to prune": (pruning.EVENTS, {"event_run"}),
+    "logs to prune": (pruning.LOGS, {"log_runner"}),
+    "flows to prune": (pruning.UNUSED_FLOW, {"sqlite_autoindex_flow_1", "run_flow"}),
+}
+
+
+def plan(store: SqliteStore, sql: str) -> list[str]:
+    marks = [None] * sql.count("?")
+    named = dict.fromkeys(re.findall(r":(\w+)", sql))
+    explain = f"EXPLAIN QUERY PLAN {sql}"
+    rows = store.database.write(lambda tx: tx.query_all(explain, named or marks))
+    return [detail for *_numbers, detail in rows]
+
+
+@pytest.mark.parametrize(("sql", "indexes"), STATEMENTS.values(), ids=STATEMENTS)
+def test_the_index_is_used(store: SqliteStore, sql: str, indexes: set[str]) -> None:
+    found = plan(store, sql)
+    text = "\n".join(found)
+    used = set(re.findall(r"USING (?:COVERING )?INDEX (\w+)", text))
+    if "USING INTEGER PRIMARY KEY" in text:
+        used.add("rowid")
+    assert used == indexes
+    scanned = [each for each in found if re.match(r"SCAN (step|task|event|run|flow|log)\b", each)]
+    assert scanned == []
+
+
+@pytest.mark.parametrize("sql", [steps.BY_RUN, task(tasks.OF_RUN), pruning.OLD])
+def test_the_order_comes_with_the_index(store: SqliteStore, sql: str) -> None:
+    assert "USE TEMP B-TREE FOR ORDER BY" not in plan(store, sql)
+
+
+@pytest.mark.parametrize(
+    ("state", "index"), [("pending", "task_queue"), ("running", "task_lease_end")]
+)
+def test_open_tasks_are_read_from_an_index_that_holds_no_others(
+    store: SqliteStore, state: str, index: str
+) -> None:
+    found = plan(store, task(tasks.newest_in(state)))
+    assert found[0] == f"SCAN task USING INDEX {index}"

@@ -1,0 +1,64 @@
+"""The tables hold what the records hold, come into being once, and are never older than asked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from afl.db.migrations import Migration, migrate, schema_version
+from afl.errors import NewerSchema
+from afl.runtime.sql_store import SqliteStore
+from afl.runtime.sql_store.catalog import EVENTS, HANDLERS, LOGS, SERVERS, SOURCES
+from afl.runtime.sql_store.flows import FLOWS, WORKFLOWS
+from afl.runtime.sql_store.locks import LOCKS
+from afl.runtime.sql_store.rows import Table
+from afl.runtime.sql_store.runs import RUNS
+from afl.runtime.sql_store.schema import COMPONENT, MIGRATIONS
+from afl.runtime.sql_store.steps import COLUMNS
+from afl.runtime.sql_store.tasks import TASKS
+
+TABLES: list[Table[Any]] = [
+    TASKS,
+    EVENTS,
+    RUNS,
+    FLOWS,
+    WORKFLOWS,
+    LOGS,
+    SERVERS,
+    HANDLERS,
+    SOURCES,
+    LOCKS,
+]
+
+
+def columns(store: SqliteStore, table: str) -> set[str]:
+    sql = "SELECT name FROM pragma_table_info(?)"
+    return {name for (name,) in store.database.read(lambda reader: reader.query_all(sql, [table]))}
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
+def test_each_field_has_a_column(store: SqliteStore, table: Table[Any]) -> None:
+    own = {"length_ms"} if table is LOCKS else set()
+    assert columns(store, table.name) == {"seq", *table.columns, *own}
+
+
+def test_each_field_of_a_step_has_a_column(store: SqliteStore) -> None:
+    assert columns(store, "step") == {"seq", *COLUMNS}
+
+
+def test_the_tables_are_made_once(path: Path) -> None:
+    for _ in range(2):
+        with SqliteStore(path) as store:
+            assert schema_version(store.database, COMPONENT) == len(MIGRATIONS)
+
+
+def test_a_file_that_a_newer_release_has_used_is_refused_and_let_go(path: Path) -> None:
+    with SqliteStore(path) as store:
+        newer = Migration(len(MIGRATIONS) + 1, "later", ("CREATE TABLE later (id)",))
+        migrate(store.database, COMPONENT, [*MIGRATIONS, newer])
+        database = store.database
+    with pytest.raises(NewerSchema):
+        SqliteStore(path)
+    assert database.is_closed

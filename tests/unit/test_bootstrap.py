@@ -1,0 +1,62 @@
+"""Settings choose stores and engines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import afl
+from afl.bootstrap import evaluator, open_store
+from afl.config import load_config
+from afl.errors import ConfigurationError
+from afl.runtime.memory_store import MemoryStore
+from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.sql_store import SqliteStore
+
+
+def test_a_store_is_chosen_by_its_url(tmp_path: Path) -> None:
+    memory = open_store("memory:")
+    sqlite = open_store(f"sqlite:///{tmp_path}/x.db")
+    assert isinstance(memory, MemoryStore)
+    assert isinstance(sqlite, SqliteStore)
+    for each in (memory, sqlite):
+        assert isinstance(each, PersistenceAPI)
+        each.close()
+
+
+def test_open_store_is_a_name_of_the_package() -> None:
+    assert afl.open_store is open_store
+
+
+@pytest.mark.parametrize("url", ["redis://x", "postgresql://u:secret@h/db", "x.db", ""])
+def test_another_url_is_refused_with_the_forms_there_are(url: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"memory: .* sqlite:///relative/path\.db") as no:
+        open_store(url)
+    assert "secret" not in str(no.value)
+
+
+@pytest.mark.parametrize(("enabled", "state"), [("true", "completed"), ("false", "failed")])
+def test_an_evaluator_runs_scripts_as_the_settings_say(
+    tmp_path: Path, enabled: str, state: str
+) -> None:
+    program = afl.compile_source(
+        "workflow W() => (x: Long) script { result['x'] = 1 } andThen { }\n"
+    )
+    config = load_config(environ={"AFL_SCRIPTS_ENABLED": enabled}, directory=tmp_path)
+    store = open_store("memory:")
+    run = evaluator(store, config).submit(program, "W")
+    found = store.get_run(run)
+    assert found is not None
+    assert found.state == state
+
+
+def test_a_script_may_take_as_long_as_the_settings_say(tmp_path: Path) -> None:
+    program = afl.compile_source("workflow W() script { \nwhile True: pass\n }\n")
+    environ = {"AFL_SCRIPTS_ENABLED": "true", "AFL_SCRIPTS_TIMEOUT": "300ms"}
+    config = load_config(environ=environ, directory=tmp_path)
+    store = open_store("memory:")
+    found = store.get_run(evaluator(store, config).submit(program, "W"))
+    assert found is not None
+    assert found.error is not None
+    assert found.error["message"] == "the script timed out after 300ms"
