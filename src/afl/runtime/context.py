@@ -7,7 +7,7 @@ changes. Reads go through here, so that each step is read once and later reads s
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from afl.lang import ast
@@ -63,6 +63,10 @@ class ExecutionContext:
         self._log_order = 0
         self._agenda: deque[StepDefinition] = deque()
         self._scheduled: set[StepId] = set()
+        self._tasks: dict[str, TaskDefinition | None] = {}
+        self._moved_tasks: dict[str, TaskDefinition] = {}
+        #: Whether what follows the commit was done.
+        self.is_followed = False
         #: Tasks of scripts that the evaluator does after the commit.
         self.scripts: list[TaskDefinition] = []
 
@@ -152,17 +156,20 @@ class ExecutionContext:
         """A block of a container's body or, in a group, one of its rounds or cases."""
         name = name or block.name
         statement = block.id if group is None else _member(block, name)
-        step = StepDefinition.create(
-            self.workflow_id,
+        parent = container.id if group is None else group.id
+        step = StepDefinition(
+            child_id(parent, statement),
             ObjectType.AND_THEN,
+            self.workflow_id,
             statement_id=statement,
             container_id=container.id,
             container_type=container.object_type,
-            block_id=BlockId(group.id) if group is not None else None,
+            block_id=None if group is None else BlockId(group.id),
             root_id=container.root_id or container.id,
+            name=name,
+            position=position,
+            depth=container.depth,
         )
-        step.id = child_id(group.id if group is not None else container.id, statement)
-        step.name, step.position, step.depth = name, position, container.depth
         return self.create(step)
 
     def new_statement(
@@ -170,19 +177,20 @@ class ExecutionContext:
     ) -> StepDefinition:
         """A statement of a block; `like` is that block, or another statement of its container."""
         callee = statement.callee
-        step = StepDefinition.create(
-            self.workflow_id,
+        step = StepDefinition(
+            child_id(block_id, statement.id),
             _object_type(statement),
+            self.workflow_id,
             facet_name=callee.qualified if callee is not None else statement.call.name,
             statement_id=statement.id,
             container_id=like.container_id,
             container_type=like.container_type,
             block_id=BlockId(block_id),
             root_id=like.root_id,
+            name=statement.name,
+            position=like.position,
+            depth=like.depth + 1 if like.is_block else like.depth,
         )
-        step.id = child_id(block_id, statement.id)
-        step.name, step.position = statement.name, like.position
-        step.depth = like.depth + 1 if like.is_block else like.depth
         return self.create(step)
 
     # Values
@@ -225,6 +233,22 @@ class ExecutionContext:
             raise KeyError(statement.name)
         return found.id
 
+    # Tasks
+
+    def task(self, task_id: str) -> TaskDefinition | None:
+        if task_id not in self._tasks:
+            self._tasks[task_id] = self.view.get_task(task_id)
+        return self._tasks[task_id]
+
+    def prefetch_tasks(self, task_ids: Sequence[str]) -> None:
+        """Read many tasks at once."""
+        found = self.view.get_tasks(task_ids)
+        self._tasks |= {each: found.get(each) for each in task_ids}
+
+    def move_task(self, task: TaskDefinition) -> None:
+        """Note that a task has changed."""
+        self._tasks[task.uuid] = self._moved_tasks[task.uuid] = task
+
     # What else is written
 
     def end_run(self, state: RunnerState, failure: StepFailure | None = None) -> None:
@@ -253,12 +277,16 @@ class ExecutionContext:
     def finished_changes(self) -> IterationChanges:
         self.changes.created_steps = list(self._created.values())
         self.changes.updated_steps = list(self._updated.values())
+        self.changes.updated_tasks = list(self._moved_tasks.values())
         if self._is_run_changed and not self.changes.created_runs:
             self.changes.updated_runs = [self.run]
         return self.changes
 
     def publish(self) -> None:
         """After the commit: remember what containers hold, for the steps to come."""
+        if self.run.is_over:
+            self._cache.drop(StepId(str(self.run.step_id)))
+            return
         for step_id, values in self._values.items():
             step = self._steps.get(step_id)
             if step is not None and step_id not in self._updated and _is_settled(step):

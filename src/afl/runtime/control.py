@@ -51,7 +51,7 @@ def update(
     """Whether the partial result was taken."""
     step = context.require(step_id)
     if fence is not None:
-        task = context.view.get_task(task_id_of(step_id))
+        task = context.task(task_id_of(step_id))
         if not holds(task, fence):
             raise StaleFence(task_id_of(step_id), fence, "somebody else has it, or it is over")
     if step.state != StepState.EVENT_TRANSMIT:
@@ -70,9 +70,7 @@ def cancel(context: ExecutionContext) -> bool:
         return False
     failure = StepFailure("the run was cancelled", "Cancelled")
     for task in context.view.get_open_tasks(context.workflow_id):
-        context.changes.add_updated_task(
-            ended(task, TaskState.CANCELED, context.now, failure.to_dict())
-        )
+        context.move_task(ended(task, TaskState.CANCELED, context.now, failure.to_dict()))
     for step in context.view.get_steps_by_workflow(context.workflow_id):
         if not step.is_terminal:
             context.adopt([step])
@@ -104,4 +102,4 @@ def unpause(context: ExecutionContext) -> bool:
 def _hold(context: ExecutionContext, held: bool) -> None:
     """Also tasks that are claimed: if their worker dies, nobody takes them while it is paused."""
     for task in context.view.get_open_tasks(context.workflow_id):
-        context.changes.add_updated_task(replace(task, held=held))
+        context.move_task(replace(task, held=held))

@@ -11,9 +11,8 @@ of them, in any number of processes, may work on one store.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from concurrent.futures import Future
-from typing import Any, Generic, TypeVar
+from collections.abc import Mapping
+from typing import Any, TypeVar
 
 from afl import telemetry as events
 from afl.clock import SYSTEM_CLOCK, Clock
@@ -22,12 +21,13 @@ from afl.lang.program import Program
 from afl.runtime import control, starting
 from afl.runtime.claims import ended, holds, to_be_retried
 from afl.runtime.context import ExecutionContext, require_run
+from afl.runtime.deciding import Act, Decisions, Settings
+from afl.runtime.deciding import Pending as Pending
 from afl.runtime.entities import RunnerDefinition, RunnerState, TaskDefinition, TaskState
 from afl.runtime.errors import InvalidStepStateError, StaleFence, StepFailure, StepNotFoundError
 from afl.runtime.handlers.scripts import SCRIPT_TASK, scripts_are_off
 from afl.runtime.json_values import NotJson, json_object
 from afl.runtime.persistence import IterationChanges, PersistenceAPI, View, task_id_of
-from afl.runtime.plan import Plan
 from afl.runtime.plans import PlanCache
 from afl.runtime.progress import answer, fail, run_agenda
 from afl.runtime.results import ExecutionResult, result_of
@@ -36,33 +36,9 @@ from afl.runtime.script_executor import ScriptExecutor
 from afl.runtime.states import StepState
 from afl.runtime.step import StepDefinition
 from afl.runtime.types import StepId, WorkflowId
-from afl.runtime.values import ValueCache
 from afl.telemetry import TELEMETRY, Telemetry
 
 T = TypeVar("T")
-
-#: What a decision about a run does with its context.
-Act = Callable[[ExecutionContext], T]
-
-
-class Pending(Generic[T]):
-    """A decision under way."""
-
-    def __init__(self, future: Future[T], after: Callable[[], None]) -> None:
-        self._future = future
-        self._after: Callable[[], None] | None = after
-
-    def done(self) -> bool:
-        return self._future.done()
-
-    def result(self, timeout: float | None = None) -> T:
-        """Wait for the commit; then do, once, what follows it: on this thread, not on one that
-        others wait for."""
-        answered = self._future.result(timeout)
-        after, self._after = self._after, None
-        if after is not None:
-            after()
-        return answered
 
 
 class Evaluator:
@@ -85,10 +61,10 @@ class Evaluator:
         self.telemetry = TELEMETRY if telemetry is None else telemetry
         self.max_iterations = max_iterations
         self._scripts = scripts
-        self._clock = clock
         self._owner = f"evaluator:{new_id()}"
         self._plans = PlanCache(persistence)
-        self._values = ValueCache()
+        settings = Settings(self._owner, max_iterations, scripts is not None)
+        self._decisions = Decisions(persistence, settings, self.telemetry, clock, self.do_script)
 
     # Starting
 
@@ -117,14 +93,14 @@ class Evaluator:
             if known is not None:
                 starting.require_same(known, new)
                 return IterationChanges(), (None, known.workflow_id)
-            context = self._context(view, new.run(view.now_ms()), plan)
+            context = self._decisions.context(view, new.run(view.now_ms()), plan)
             starting.begin(new, context)
             run_agenda(context)
             return context.finished_changes(), (context, context.workflow_id)
 
         context, run_id = self.persistence.decide(decision)
         if context is not None:
-            self._after(context)
+            self._decisions.follow(context)
         return WorkflowId(run_id)
 
     def execute(
@@ -228,7 +204,7 @@ class Evaluator:
         def act(context: ExecutionContext) -> None:
             step = context.require(step_id)
             if self._is_waiting(step):
-                self._accept(context, step, context.view.get_task(task_id_of(step_id)), values)
+                self._accept(context, step, context.task(task_id_of(step_id)), values)
 
         self._decide_on_step(step_id, act)
 
@@ -238,7 +214,7 @@ class Evaluator:
         def act(context: ExecutionContext) -> None:
             step = context.require(step_id)
             if self._is_waiting(step):
-                task = context.view.get_task(task_id_of(step_id))
+                task = context.task(task_id_of(step_id))
                 failure = StepFailure(error_message)
                 self._refuse(context, step, task, failure, TaskState.FAILED)
 
@@ -285,11 +261,10 @@ class Evaluator:
         """Let it go on. False if it was not paused."""
         return self._decide_on_run(workflow_id, control.unpause)
 
-    # One decision
+    # Decisions. Programs are read before: others wait for the transaction, and it may take long.
 
-    def _decide_on_task(self, task: TaskDefinition, act: Act[T]) -> Pending[T]:
-        run_id = WorkflowId(task.workflow_id)
-        return self._decide(run_id, task.flow_id, act)
+    def _decide_on_task(self, task: TaskDefinition, act: Act[None]) -> Pending[None]:
+        return self._decisions.about_task(task, self._plans.get(task.flow_id), act)
 
     def _decide_on_step(self, step_id: StepId, act: Act[T]) -> T:
         step = self.persistence.get_step(step_id)
@@ -299,43 +274,8 @@ class Evaluator:
 
     def _decide_on_run(self, workflow_id: WorkflowId, act: Act[T]) -> T:
         run = require_run(self.persistence, workflow_id)
-        return self._decide(workflow_id, run.workflow.flow_id, act).result()
-
-    def _decide(self, workflow_id: WorkflowId, flow_id: str, act: Act[T]) -> Pending[T]:
-        # Outside of the transaction: others wait for it, and a program may take long to read.
-        plan = self._plans.get(flow_id)
-        made: list[ExecutionContext] = []
-
-        def decision(view: View) -> tuple[IterationChanges, T]:
-            context = self._context(view, require_run(view, workflow_id), plan)
-            answered = act(context)
-            run_agenda(context)
-            made[:] = [context]
-            return context.finished_changes(), answered
-
-        future = self.persistence.decide_later(decision)
-        return Pending(future, lambda: self._after(made[0]))
-
-    def _context(self, view: View, run: RunnerDefinition, plan: Plan) -> ExecutionContext:
-        return ExecutionContext(
-            view,
-            run,
-            plan,
-            self._values,
-            max_depth=self.max_iterations,
-            runs_scripts=self._scripts is not None,
-            owner=self._owner,
-        )
-
-    def _after(self, context: ExecutionContext) -> None:
-        """What follows a commit: tell the world, and do the scripts that it asks for."""
-        context.publish()
-        if self.telemetry.is_heard:
-            at = self._clock.now()
-            for kind, facts in context.told:
-                self.telemetry.emit(kind(at=at, **facts))
-        for task in context.scripts:
-            self.do_script(task)
+        plan = self._plans.get(run.workflow.flow_id)
+        return self._decisions.about_run(workflow_id, plan, act)
 
     # What a result does
 
@@ -347,7 +287,7 @@ class Evaluator:
         values: Mapping[str, Any],
     ) -> None:
         if task is not None and not task.is_over:
-            context.changes.add_updated_task(ended(task, TaskState.COMPLETED, context.now))
+            context.move_task(ended(task, TaskState.COMPLETED, context.now))
         control.merge_returns(context, step, values)
         answer(step, context)
 
@@ -361,7 +301,7 @@ class Evaluator:
     ) -> None:
         if task is not None and not task.is_over:
             error = failure.to_dict()
-            context.changes.add_updated_task(ended(task, state, context.now, error))
+            context.move_task(ended(task, state, context.now, error))
         fail(step, failure, context)
 
     def _retry_later(
@@ -374,7 +314,7 @@ class Evaluator:
         delay = task.backoff_ms * 2 ** min(task.failures, 30)
         not_before = context.now + delay if delay else 0
         retried = to_be_retried(task, context.now, failure.to_dict(), not_before=not_before)
-        context.changes.add_updated_task(retried)
+        context.move_task(retried)
         context.tell(
             events.TaskRetried,
             step=step.id,
@@ -384,7 +324,7 @@ class Evaluator:
         )
 
     def _stored(self, context: ExecutionContext, task: TaskDefinition) -> TaskDefinition:
-        stored = context.view.get_task(task.uuid)
+        stored = context.task(task.uuid)
         if stored is None or not holds(stored, task.fence):
             found = f"it is {stored.state}, fence {stored.fence}" if stored else "it is gone"
             raise StaleFence(task.uuid, task.fence, found)

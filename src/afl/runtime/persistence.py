@@ -22,6 +22,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from afl.ids import stable_id
@@ -53,17 +54,19 @@ DEFAULT_LEASE_MS = 15_000
 # Ids that follow from what a thing is: it can exist only once, on any store.
 
 
+@lru_cache(maxsize=16384)  # made where a step is, and asked again where it is stored
 def child_id(parent: str, name: str) -> StepId:
     """The step that `name` is below `parent`: a statement of a block, a block of a container."""
     return StepId(stable_id("step", parent, name))
 
 
 def task_id_of(step: str) -> str:
-    return stable_id("task", step)
+    """The task that the engine makes for a step has the id of the step."""
+    return step
 
 
 def event_id_of(step: str) -> EventId:
-    """The event of a step is its task, seen from the outside: they have one id."""
+    """The event of a step is its task, seen from the outside."""
     return EventId(task_id_of(step))
 
 
@@ -95,8 +98,8 @@ class IterationChanges:
 
     What is created must not exist (`Conflict`); a step, task or run that is updated must be
     there and must not have been written since it was read (`Conflict`; `sequence` and `version`
-    tell). Of a run only how it stands is updated (state, times, error, retention), not what it
-    is. Updated events are replaced.
+    tell). Of a run or a task only how it stands is updated (state, times, error, claim, retention),
+    not what it is. Updated events are replaced.
     """
 
     created_steps: list[StepDefinition] = field(default_factory=list)

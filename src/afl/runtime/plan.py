@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import cached_property
 from typing import Any
 
 from afl.lang import ast, paths
@@ -147,10 +146,6 @@ class Plan:
 
     def block(self, statement_id: StatementId) -> Block:
         return self._blocks[statement_id]
-
-    @cached_property
-    def statement_count(self) -> int:
-        return len(self._statements)
 
     # Building
 

@@ -23,7 +23,7 @@ from afl.runtime.types import BlockId, ObjectType, StepId
 def retry(context: ExecutionContext, step_id: StepId) -> None:
     """Queue the task of a failed step again. Raises InvalidStepStateError, InvalidRunStateError."""
     step = context.require(step_id)
-    task = context.view.get_task(task_id_of(step_id))
+    task = context.task(task_id_of(step_id))
     if not step.is_error or task is None or not task.is_over:
         advice = "only a failed event step can be tried again"
         raise InvalidStepStateError(step_id, step.state, StepState.STATEMENT_ERROR, advice)
@@ -34,7 +34,7 @@ def retry(context: ExecutionContext, step_id: StepId) -> None:
     _reset(step, StepState.EVENT_TRANSMIT, context)
     _climb(step, context)
     # The run may have been paused, or may have gone on, since the task ended.
-    context.changes.add_updated_task(revived(task, context.now, held=context.is_paused))
+    context.move_task(revived(task, context.now, held=context.is_paused))
 
 
 def _require_unhandled(step: StepDefinition, context: ExecutionContext) -> None:

@@ -47,7 +47,11 @@ class StepState(StrEnum):
 
     @classmethod
     def is_terminal(cls, state: str) -> bool:
-        return cls.is_complete(state) or cls.is_error(state)
+        return state in TERMINAL_STATES
+
+
+#: Where a chain ends.
+TERMINAL_STATES = frozenset({StepState.STATEMENT_COMPLETE, StepState.STATEMENT_ERROR})
 
 
 class EventState(StrEnum):

@@ -11,7 +11,12 @@ import copy
 from dataclasses import dataclass, field
 from typing import Any
 
-from afl.runtime.states import StepState, get_next_state, select_transitions
+from afl.runtime.states import (
+    TERMINAL_STATES,
+    StepState,
+    get_next_state,
+    select_transitions,
+)
 from afl.runtime.types import (
     BlockId,
     FacetAttributes,
@@ -151,7 +156,7 @@ class StepDefinition:
 
     @property
     def is_terminal(self) -> bool:
-        return StepState.is_terminal(self.state)
+        return self.state in TERMINAL_STATES
 
     @property
     def is_block(self) -> bool:

@@ -17,7 +17,7 @@ from afl.runtime.types import StepId
 class ValueCache:
     """The values of the containers that were used last. Nobody may change what it gives."""
 
-    def __init__(self, size: int = 256) -> None:
+    def __init__(self, size: int = 64) -> None:
         self._size = size
         self._lock = threading.Lock()
         self._values: OrderedDict[StepId, dict[str, Any]] = OrderedDict()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from afl.ids import stable_id
 from afl.runtime.arguments import NO_POLICY, Policy
 from afl.runtime.context import ExecutionContext
 from afl.runtime.entities import TaskDefinition
@@ -33,7 +32,7 @@ def new_task(
         task_list_name=context.run.task_list,
         data_type=data_type,
         data=data,
-        idempotency_key=stable_id("effect", step.id),
+        idempotency_key=task_id_of(step.id),
         max_attempts=policy.max_attempts,
         backoff_ms=policy.backoff_ms,
         timeout_ms=policy.timeout_ms,

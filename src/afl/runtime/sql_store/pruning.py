@@ -14,7 +14,10 @@ WHERE retain > 0 AND {_ENDED} AND end_time + retain < ?
 ORDER BY end_time + retain LIMIT ?"""
 
 STEPS = "DELETE FROM step WHERE workflow_id = ?"
-TASKS = "DELETE FROM task WHERE workflow_id = ?"
+TASKS = """DELETE FROM task WHERE uuid IN (
+    SELECT id FROM step INDEXED BY step_run WHERE workflow_id = ?
+)"""
+STRAY_TASKS = "DELETE FROM task WHERE workflow_id = ? AND is_stray = 1"
 EVENTS = "DELETE FROM event WHERE workflow_id = ?"
 LOGS = "DELETE FROM log WHERE runner_id IN (?, ?)"
 UNUSED_FLOW = """DELETE FROM flow WHERE uuid = ? AND flow_name = ''
@@ -25,8 +28,9 @@ def prune(tx: Transaction, keep_ms: int, limit: int, now: int) -> Pruned:
     runs = _outlived(tx, keep_ms, limit, now)
     steps = tasks = 0
     for _end, seq, uuid, workflow_id, _flow in runs:
+        # Tasks first: they are found by their steps.
+        tasks += tx.execute(TASKS, (workflow_id,)) + tx.execute(STRAY_TASKS, (workflow_id,))
         steps += tx.execute(STEPS, (workflow_id,))
-        tasks += tx.execute(TASKS, (workflow_id,))
         tx.execute(EVENTS, (workflow_id,))
         tx.execute(LOGS, (uuid, workflow_id))
         tx.execute("DELETE FROM run WHERE seq = ?", (seq,))

@@ -21,7 +21,7 @@ from afl.runtime.sql_store.tasks import TASKS
 #: A step that has a running task lends no second one.
 _FREE = """NOT EXISTS (
     SELECT 1 FROM task AS other INDEXED BY task_running
-    WHERE other.step_id = task.step_id AND other.step_id <> '' AND other.state = 'running'
+    WHERE other.step_id = task.step_id AND task.step_id <> '' AND other.state = 'running'
 )"""
 
 
@@ -39,12 +39,12 @@ WHERE found.seq IN (
 )"""
 
 
-def _lapsed(index: str, is_over: str) -> str:
-    """Tasks of abandoned claims, in the place in the queue that they had."""
-    return f"""\
+#: Tasks of abandoned claims, in the place in the queue that they had.
+_LAPSED = """\
 SELECT iif(name IN (SELECT value FROM json_each(:names)), 1, 2), seq, step_id
-FROM task INDEXED BY {index}
-WHERE state = 'running' AND {is_over} AND task_list_name = :task_list AND held = 0
+FROM task INDEXED BY task_running
+WHERE state = 'running' AND (lease_expires <= :now OR lease_expires - lease_ms > :now)
+AND task_list_name = :task_list AND held = 0
 AND (name IN (SELECT value FROM json_each(:names))
     OR short_name IN (SELECT value FROM json_each(:short_names)))"""
 
@@ -52,10 +52,6 @@ AND (name IN (SELECT value FROM json_each(:names))
 _IS_DUE = "not_before BETWEEN 1 AND :now"
 _BY_NAME = (_waiting(0, ":exact", _IS_DUE), _waiting(1, ":exact", "not_before = 0"))
 _BY_SHORT_NAME = (_waiting(0, ":fitting", _IS_DUE), _waiting(2, ":fitting", "not_before = 0"))
-_LAPSED = (
-    _lapsed("task_lease_end", "lease_expires <= :now"),
-    _lapsed("task_lease_begin", "lease_expires - lease_ms > :now"),
-)
 
 
 def _in_order(*parts: str) -> str:
@@ -63,9 +59,9 @@ def _in_order(*parts: str) -> str:
     return "\nUNION ALL\n".join(parts) + "\nORDER BY 1, 2 LIMIT :limit"
 
 
-CANDIDATES = _in_order(*_BY_NAME, *_BY_SHORT_NAME, *_LAPSED)
+CANDIDATES = _in_order(*_BY_NAME, *_BY_SHORT_NAME, _LAPSED)
 #: For those who have no short name: half of the work.
-EXACT_CANDIDATES = _in_order(*_BY_NAME, *_LAPSED)
+EXACT_CANDIDATES = _in_order(*_BY_NAME, _LAPSED)
 
 #: The next name in the queue that ends in a short one.
 NEXT_NAME = """\
@@ -91,13 +87,12 @@ SELECT min(time) FROM (
 UNION ALL
 {_next_due(":fitting")}
 UNION ALL
-SELECT (
-    SELECT lease_expires FROM task INDEXED BY task_lease_end
-    WHERE state = 'running' AND lease_expires > :now ORDER BY lease_expires LIMIT 1
-)
+SELECT min(lease_expires) FROM task INDEXED BY task_running
+WHERE state = 'running' AND lease_expires > :now
 )"""
 
-CHOSEN = "WHERE seq = ?"
+CHOSEN = f"""{TASKS.select.replace(" FROM ", ", seq FROM ")}
+WHERE seq IN (SELECT value FROM json_each(?))"""
 _NONE = to_json([])
 _MOST = 100_000  # in one commit
 
@@ -168,8 +163,10 @@ def _rows(reader: Reader, wanted: Wanted, limit: int) -> list[Row]:
 
 
 def _candidates(reader: Reader, wanted: Wanted, limit: int) -> list[TaskDefinition]:
-    chosen = _of_different_steps(_rows(reader, wanted, limit))
-    return [task for seq in chosen for task in TASKS.all(reader, CHOSEN, seq)]
+    chosen = list(_of_different_steps(_rows(reader, wanted, limit)))
+    rows = reader.query_all(CHOSEN, (to_json(chosen),)) if chosen else []
+    found = {seq: TASKS.record(tuple(row)) for *row, seq in rows}
+    return [found[seq] for seq in chosen]
 
 
 def _of_different_steps(rows: Sequence[Row]) -> Iterator[int]:

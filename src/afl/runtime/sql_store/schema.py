@@ -42,14 +42,16 @@ CREATE TABLE step (
     depth INTEGER NOT NULL,
     caught INTEGER NOT NULL,
     update_order INTEGER NOT NULL,
-    sequence INTEGER NOT NULL
+    sequence INTEGER NOT NULL,
+    is_stray INTEGER NOT NULL
 ) STRICT""",
     "CREATE UNIQUE INDEX step_id ON step (id)",
-    # A statement has one step in a block. Steps without either are not compared: NULLs differ.
-    "CREATE UNIQUE INDEX step_place ON step (block_id, statement_id)",
-    # No index on containers or states: each would cost every step a page, and those who ask for
-    # them can afford to look through a run.
+    # No index on blocks, containers or states: each would cost every step a page of each commit,
+    # and those who ask for them can afford to look through a run.
     "CREATE INDEX step_run ON step (workflow_id)",
+    # A statement has one step in a block. The engine's have ids that follow from that; others are
+    # compared here. Steps without a statement are not: NULLs differ.
+    "CREATE UNIQUE INDEX step_stray ON step (block_id, statement_id) WHERE is_stray = 1",
 )
 
 _TASKS = (
@@ -91,21 +93,13 @@ CREATE TABLE task (
     """\
 CREATE INDEX task_queue ON task (task_list_name, short_name, name, held, not_before)
 WHERE state = 'pending'""",
-    # Leases that are over: past their end, or given at a time that is still to come. The names
-    # are there so that leases of others are passed over without a look at their rows.
+    # Whoever claims looks through all of these, for a lease that is over: there are never many.
+    # A step lends no second task while it has one here.
     """\
-CREATE INDEX task_lease_end ON task (lease_expires, task_list_name, held, name, short_name)
+CREATE INDEX task_running ON task (step_id, lease_expires, lease_ms)
 WHERE state = 'running'""",
-    """\
-CREATE INDEX task_lease_begin ON task (lease_expires - lease_ms)
-WHERE state = 'running'""",
-    # A step has at most one running task; work of the runtime itself has no step.
-    """\
-CREATE UNIQUE INDEX task_running ON task (step_id)
-WHERE state = 'running' AND step_id <> ''""",
-    "CREATE INDEX task_run ON task (workflow_id)",
-    # Tasks beside the one that the engine made for their step. It makes none of these itself.
-    "CREATE INDEX task_stray ON task (step_id) WHERE is_stray = 1",
+    # Tasks that are not the one of their step. Those are found by their steps.
+    "CREATE INDEX task_stray ON task (workflow_id) WHERE is_stray = 1",
     # What waits for an operator.
     """\
 CREATE INDEX task_stopped ON task (state)

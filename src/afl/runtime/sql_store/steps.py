@@ -12,6 +12,7 @@ from typing import Any
 from afl.db.sqlite import Reader, Row, Transaction
 from afl.errors import Conflict
 from afl.runtime.errors import StepFailure
+from afl.runtime.persistence import child_id
 from afl.runtime.sql_store.codec import from_json, reader_of, to_json
 from afl.runtime.sql_store.rows import assignments, column_list, insert_sql
 from afl.runtime.step import StepDefinition, StepTransition
@@ -34,9 +35,12 @@ COLUMNS = (
     "current_state",
     "error",
     "returns",
+    "is_stray",
 )
 #: What a step is. It never changes, so that an update leaves the indexes on it alone.
-_FIXED = frozenset({"id", "object_type", "workflow_id", "statement_id", "container_id", "block_id"})
+_FIXED = frozenset(
+    {"id", "object_type", "workflow_id", "statement_id", "container_id", "block_id", "is_stray"}
+)
 _CHANGING = tuple(each for each in COLUMNS if each not in _FIXED)
 
 _TRANSITION = _FIELDS.index("transition")
@@ -50,13 +54,19 @@ _changing = itemgetter(*map(COLUMNS.index, _CHANGING))
 _INSERT = insert_sql("step", COLUMNS)
 UPDATE = f"UPDATE step SET {assignments(_CHANGING)} WHERE id = ? AND sequence = ?"
 REPLACE = f"UPDATE step SET {assignments(COLUMNS)} WHERE id = ? AND sequence = ?"
-_SELECT = f"SELECT {column_list(COLUMNS)} FROM step"
+_SELECT = f"SELECT {column_list(COLUMNS[:-1])} FROM step"
 
 BY_ID = f"{_SELECT} WHERE id = ?"
 BY_IDS = f"{_SELECT} WHERE id IN (SELECT value FROM json_each(?))"
-BY_BLOCK = f"{_SELECT} WHERE block_id = ? ORDER BY seq"
+# Blocks and containers are steps of the same run.
+BY_BLOCK = f"""{_SELECT} WHERE seq IN (
+    SELECT seq FROM step INDEXED BY step_run
+    WHERE workflow_id = (SELECT workflow_id FROM step WHERE id = :id)
+    AND block_id = :id AND is_stray = 0
+    UNION ALL
+    SELECT seq FROM step INDEXED BY step_stray WHERE block_id = :id AND is_stray = 1
+) ORDER BY seq"""
 BY_RUN = f"{_SELECT} WHERE workflow_id = ? ORDER BY seq"
-# A container is a step of the same run.
 BY_CONTAINER = f"""{_SELECT} WHERE workflow_id = (SELECT workflow_id FROM step WHERE id = :id)
 AND container_id = :id ORDER BY seq"""
 BY_UNKNOWN_CONTAINER = f"{_SELECT} WHERE container_id = ? ORDER BY seq"
@@ -64,7 +74,11 @@ BY_STATE = f"{_SELECT} WHERE state = ? ORDER BY seq"
 ROOT = f"""{_SELECT} INDEXED BY step_run
 WHERE workflow_id = ? AND container_id IS NULL AND root_id IS NULL ORDER BY seq LIMIT 1"""
 IS_THERE = "SELECT 1 FROM step WHERE id = ?"
-BY_PLACE = "SELECT 1 FROM step WHERE block_id IS ? AND statement_id = ? LIMIT 1"
+STRAY_AT = """\
+SELECT 1 FROM step INDEXED BY step_stray
+WHERE is_stray = 1 AND block_id = ? AND statement_id = ? LIMIT 1"""
+WITHOUT_BLOCK = "SELECT 1 FROM step WHERE block_id IS NULL AND statement_id = ? LIMIT 1"
+ANY_STRAY = "SELECT 1 FROM step INDEXED BY step_stray WHERE is_stray = 1 LIMIT 1"
 
 _CHANGED, _REQUESTED, _PUSHED = 1, 2, 4
 
@@ -92,8 +106,16 @@ def _row(step: StepDefinition) -> list[Any]:
         None if transition.current_state == state else transition.current_state,
         None if transition.error is None else to_json(StepFailure.of(transition.error).to_dict()),
         _packed(attributes.returns),
+        _is_stray(step),
     )
     return row
+
+
+def _is_stray(step: StepDefinition) -> int:
+    """Whether it is in a block without the id that its place there gives it."""
+    if step.block_id is None:
+        return 0
+    return int(step.statement_id is None or step.id != child_id(step.block_id, step.statement_id))
 
 
 def _next_row(step: StepDefinition) -> list[Any]:
@@ -162,7 +184,7 @@ def get_many(reader: Reader, step_ids: Sequence[StepId]) -> dict[StepId, StepDef
 
 
 def by_block(reader: Reader, block_id: BlockId) -> list[StepDefinition]:
-    return _all(reader, BY_BLOCK, block_id)
+    return [_step(row) for row in reader.query_all(BY_BLOCK, {"id": block_id})]
 
 
 def by_run(reader: Reader, workflow_id: WorkflowId) -> list[StepDefinition]:
@@ -189,7 +211,12 @@ def root(reader: Reader, workflow_id: WorkflowId) -> StepDefinition | None:
 
 
 def exists(reader: Reader, statement_id: StatementId, block_id: BlockId | None) -> bool:
-    return reader.query_one(BY_PLACE, (block_id, statement_id)) is not None
+    if block_id is None:
+        return reader.query_one(WITHOUT_BLOCK, (statement_id,)) is not None
+    return (
+        reader.query_one(IS_THERE, (child_id(block_id, statement_id),)) is not None
+        or reader.query_one(STRAY_AT, (block_id, statement_id)) is not None
+    )
 
 
 def _all(reader: Reader, sql: str, *parameters: Any) -> list[StepDefinition]:
@@ -199,8 +226,22 @@ def _all(reader: Reader, sql: str, *parameters: Any) -> list[StepDefinition]:
 # Changes
 
 
-def create(tx: Transaction, steps: Iterable[StepDefinition]) -> None:
+def create(tx: Transaction, steps: Sequence[StepDefinition]) -> None:
+    _require_places(tx, steps)
     tx.executemany(_INSERT, [_row(each) for each in steps])
+
+
+def _require_places(tx: Transaction, steps: Sequence[StepDefinition]) -> None:
+    """Steps of the engine are told apart by their ids, strays by an index: here one meets the
+    other, if there are strays at all."""
+    if not any(map(_is_stray, steps)) and tx.query_one(ANY_STRAY) is None:
+        return
+    for each in steps:
+        if each.block_id is None or each.statement_id is None:
+            continue
+        if exists(tx, each.statement_id, each.block_id):
+            place = f"statement {each.statement_id} of block {each.block_id}"
+            raise Conflict(f"already there: {place} has a step")
 
 
 def update(tx: Transaction, steps: Sequence[StepDefinition]) -> None:

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from operator import attrgetter
+from typing import Any
 
 from afl.db.sqlite import Reader, Transaction
 from afl.errors import Conflict
@@ -25,29 +26,28 @@ from afl.runtime.types import WorkflowId
 
 
 def _is_stray(task: TaskDefinition) -> int:
-    return int(task.step_id != "" and task.uuid != task_id_of(task.step_id))
+    """Whether it is not the one task that the engine makes for a step."""
+    return int(task.uuid != task_id_of(task.step_id))
 
 
 TASKS = Table("task", TaskDefinition, extra={"short_name": "short_name", "is_stray": _is_stray})
 
-#: What a task is. It never changes, so that an update leaves the indexes on it alone.
-_FIXED = frozenset(
-    {
-        "uuid",
-        "name",
-        "runner_id",
-        "workflow_id",
-        "flow_id",
-        "step_id",
-        "created",
-        "task_list_name",
-        "idempotency_key",
-        "short_name",
-        "is_stray",
-    }
+#: How a task stands; what it is never changes.
+_CHANGING = (
+    "state",
+    "updated",
+    "error",
+    "owner",
+    "lease_expires",
+    "lease_ms",
+    "fence",
+    "deliveries",
+    "failures",
+    "not_before",
+    "held",
 )
-_CHANGING = tuple(each for each in TASKS.columns if each not in _FIXED and each != "version")
-_changing = TASKS.some(_CHANGING)
+_standing = attrgetter(*_CHANGING)
+_ERROR = _CHANGING.index("error")
 #: Terminal states are final, whatever the writer believes. One text to search: SQLite would copy
 #: a list of pairs into a table of its own at each use.
 _ALLOWED = " ".join(
@@ -75,21 +75,27 @@ MOVE = f"UPDATE task SET {assignments(_MOVING)} WHERE uuid = ?"
 
 BY_ID = "WHERE uuid = ?"
 BY_IDS = "WHERE uuid IN (SELECT value FROM json_each(?))"
-OPEN_OF_RUN = "WHERE workflow_id = ? AND state IN ('pending', 'running') ORDER BY seq"
+# Tasks of steps are found by the steps of the run.
+OF_RUN = """WHERE seq IN (
+    SELECT task.seq FROM step INDEXED BY step_run CROSS JOIN task ON task.uuid = step.id
+    WHERE step.workflow_id = :id
+    UNION ALL
+    SELECT seq FROM task INDEXED BY task_stray WHERE workflow_id = :id AND is_stray = 1
+)"""
+ALL_OF_RUN = f"{OF_RUN} ORDER BY seq"
+OPEN_OF_RUN = f"{OF_RUN} AND state IN ('pending', 'running') ORDER BY seq"
 PENDING = "INDEXED BY task_queue WHERE state = 'pending' AND task_list_name = ? ORDER BY seq"
 NEWEST = "ORDER BY seq DESC LIMIT ?"
-# Tasks of a run have its id; the record of the run says which one that is.
-BY_RUNNER = """WHERE workflow_id IN (SELECT workflow_id FROM run WHERE uuid = :id UNION SELECT :id)
-AND runner_id = :id ORDER BY seq"""
+RUNS_OF_RUNNER = "SELECT workflow_id FROM run WHERE uuid = ? UNION SELECT ?"
 BY_UNKNOWN_RUNNER = "WHERE runner_id = ? ORDER BY seq"
-OF_RUN = "WHERE workflow_id = ? ORDER BY seq"
-STRAYS_OF_STEP = """\
-SELECT 1 FROM task WHERE step_id = ? AND is_stray = 1 AND state = 'pending' LIMIT 1"""
+ANY_STRAY = "SELECT 1 FROM task INDEXED BY task_stray WHERE is_stray = 1 LIMIT 1"
+RUNNING_OF_STEP = """\
+SELECT 1 FROM task INDEXED BY task_running WHERE state = 'running' AND step_id = ? AND uuid <> ?"""
 # The words of the indexes, or SQLite would not take them. Tasks that are completed are most of
 # all, so their newest are soon found without one.
 BY_STATE: dict[str, str] = {
     TaskState.PENDING: "INDEXED BY task_queue WHERE state = 'pending'",
-    TaskState.RUNNING: "INDEXED BY task_lease_end WHERE state = 'running'",
+    TaskState.RUNNING: "INDEXED BY task_running WHERE state = 'running'",
     TaskState.COMPLETED: "NOT INDEXED WHERE state = 'completed'",
 }
 BY_STOPPED_STATE = """INDEXED BY task_stopped
@@ -113,7 +119,16 @@ def get_many(reader: Reader, task_ids: Sequence[str]) -> dict[str, TaskDefinitio
 
 
 def open_of_run(reader: Reader, workflow_id: WorkflowId) -> list[TaskDefinition]:
-    return TASKS.all(reader, OPEN_OF_RUN, workflow_id)
+    return _named(reader, OPEN_OF_RUN, workflow_id)
+
+
+def of_run(reader: Reader, workflow_id: str) -> list[TaskDefinition]:
+    return _named(reader, ALL_OF_RUN, workflow_id)
+
+
+def _named(reader: Reader, condition: str, key: str) -> list[TaskDefinition]:
+    rows = reader.query_all(f"{TASKS.select} {condition}", {"id": key})
+    return [TASKS.record(row) for row in rows]
 
 
 def pending(reader: Reader, task_list: str) -> list[TaskDefinition]:
@@ -125,13 +140,10 @@ def newest(reader: Reader, limit: int) -> list[TaskDefinition]:
 
 
 def by_runner(reader: Reader, runner_id: str) -> list[TaskDefinition]:
-    rows = reader.query_all(f"{TASKS.select} {BY_RUNNER}", {"id": runner_id})
-    found = [TASKS.record(row) for row in rows]
-    return found or TASKS.all(reader, BY_UNKNOWN_RUNNER, runner_id)
-
-
-def of_run(reader: Reader, workflow_id: WorkflowId) -> list[TaskDefinition]:
-    return TASKS.all(reader, OF_RUN, workflow_id)
+    runs = reader.query_all(RUNS_OF_RUNNER, (runner_id, runner_id))
+    found = [task for (run,) in runs for task in of_run(reader, run)]
+    mine = [each for each in found if each.runner_id == runner_id]
+    return mine or TASKS.all(reader, BY_UNKNOWN_RUNNER, runner_id)
 
 
 def by_state(reader: Reader, state: str, limit: int) -> list[TaskDefinition]:
@@ -147,13 +159,17 @@ def newest_in(state: str) -> str:
 
 
 def create(tx: Transaction, tasks: Sequence[TaskDefinition]) -> None:
+    for each in tasks:
+        _require_alone(tx, each)
     tx.executemany(TASKS.insert, map(TASKS.row, tasks))
     _announce(tx, tasks)
 
 
 def update(tx: Transaction, tasks: Sequence[TaskDefinition]) -> None:
+    for each in tasks:
+        _require_alone(tx, each)
     rows = [
-        (*_changing(each), each.version + 1, each.uuid, each.version, each.state) for each in tasks
+        (*_stands(each), each.version + 1, each.uuid, each.version, each.state) for each in tasks
     ]
     if tx.executemany(UPDATE, rows) != len(rows):
         ids = ", ".join(each.uuid for each in tasks)
@@ -163,9 +179,25 @@ def update(tx: Transaction, tasks: Sequence[TaskDefinition]) -> None:
     _announce(tx, tasks)
 
 
+def _stands(task: TaskDefinition) -> list[Any]:
+    values = list(_standing(task))
+    if task.error is not None:
+        values[_ERROR] = to_json(task.error)
+    return values
+
+
+def _require_alone(reader: Reader, task: TaskDefinition) -> None:
+    """A step has at most one running task; work of the runtime itself has no step."""
+    if task.state != TaskState.RUNNING or task.step_id == "":
+        return
+    if reader.query_one(RUNNING_OF_STEP, (task.step_id, task.uuid)) is not None:
+        raise Conflict(f"step {task.step_id} has a running task already; wait for its end")
+
+
 def save(tx: Transaction, task: TaskDefinition) -> None:
     stored = get(tx, task.uuid)
     if check_save(stored, task):
+        _require_alone(tx, task)
         version = task.version if stored is None else stored.version + 1
         TASKS.save(tx, replace(task, version=version))
         _announce(tx, [task])
@@ -205,21 +237,14 @@ def _held(reader: Reader, claim: Claim) -> TaskDefinition | None:
     return task if holds(task, claim.fence) else None
 
 
-def _announce(tx: Transaction, tasks: Iterable[TaskDefinition]) -> None:
-    lists = {each.task_list_name for each in tasks if _makes_work(tx, each)}
+def _announce(tx: Transaction, tasks: Sequence[TaskDefinition]) -> None:
+    # Also what is not due yet: who waits must know when it will be.
+    lists = {
+        each.task_list_name for each in tasks if each.state == TaskState.PENDING and not each.held
+    }
+    # An end lets other tasks of the step be claimed, which there are rarely.
+    over = {each.task_list_name for each in tasks if each.is_over}
+    if over and tx.query_one(ANY_STRAY) is not None:
+        lists |= over
     for each in lists:
         tx.announce(work_topic(each))
-
-
-def _makes_work(reader: Reader, task: TaskDefinition) -> bool:
-    if task.state == TaskState.PENDING:
-        # Also what is not due yet: who waits must know when it will be.
-        return not task.held
-    return task.is_over and task.step_id != "" and _lets_go(reader, task)
-
-
-def _lets_go(reader: Reader, task: TaskDefinition) -> bool:
-    """Whether its end lets other tasks of its step be claimed, which there are rarely."""
-    if reader.query_one(STRAYS_OF_STEP, (task.step_id,)) is not None:
-        return True
-    return _is_stray(task) == 1 and get(reader, task_id_of(task.step_id)) is not None
