@@ -91,7 +91,7 @@ def _evaluator() -> Iterator[Evaluator]:
 def _work(evaluator: Evaluator, slots: int, limit: int) -> int:
     """Complete up to `limit` tasks, with at most `slots` outstanding; how many there were."""
     done, claimed = 0, 0
-    under_way: deque[Pending[None]] = deque()
+    under_way: deque[Pending] = deque()
     while True:
         free = min(slots, limit - claimed)
         tasks = evaluator.persistence.claim_tasks([NAME], free) if free else []
@@ -145,16 +145,20 @@ def _bare_pairs(count: int) -> float:
             for _ in range(2 * count):
                 connection.execute("BEGIN IMMEDIATE")
                 connection.execute("INSERT INTO item (state) VALUES ('new')")
+                connection.execute("UPDATE item SET state = 'done' WHERE id = 1")
                 connection.execute("COMMIT")
 
         return _timed(pairs)
 
 
 def _throughput() -> dict[str, Any]:
-    with _evaluator() as evaluator:
-        evaluator.submit(*_started(_foreach(TASKS)))
-        seconds = _timed(lambda: _work(evaluator, OUTSTANDING, TASKS))
-    bare = _bare_batches()
+    program = _fan_out(TASKS)
+    seconds = bare = float("inf")
+    for _ in range(3):
+        with _evaluator() as evaluator:
+            evaluator.submit(*_started(program))
+            seconds = min(seconds, _timed(lambda each=evaluator: _work(each, OUTSTANDING, TASKS)))  # type: ignore[misc]
+        bare = min(bare, _bare_batches())
     return {
         "tasks_per_second": round(TASKS / seconds),
         "aim": PER_SECOND,

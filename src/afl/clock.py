@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 if TYPE_CHECKING:
     import asyncio
 
+_MILLISECOND = timedelta(milliseconds=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FAKE_START = datetime(2024, 1, 1, tzinfo=UTC)
 _NS = 1_000_000_000
@@ -107,7 +108,7 @@ def condition_of(event: threading.Event) -> threading.Condition:
 
 def now_ms(clock: Clock) -> int:
     """Wall time as whole milliseconds since 1970, as stored records hold it."""
-    return (clock.now() - _EPOCH) // timedelta(milliseconds=1)
+    return (clock.now() - _EPOCH) // _MILLISECOND
 
 
 @dataclass(eq=False, slots=True)

@@ -20,6 +20,8 @@ from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
+from afl.clock import SYSTEM_CLOCK, now_ms
+
 _SUFFIX = ".sock"
 _NAME_BYTES = 16
 _LONGEST_PATH = 100  # bytes; the operating systems allow 103 to 107
@@ -105,9 +107,7 @@ class Inbox:
 
 def send(folder: str, topics: Sequence[str], skip: str | None = None) -> None:
     """Wake every process with an inbox in `folder`, except the owner of `skip`."""
-    if not _is_ours(folder):
-        return
-    names = [name for name in _listed(folder) if name.endswith(_SUFFIX) and name != skip]
+    names = [name for name in _inboxes(folder) if name != skip]
     if not names:
         return
     payload = _encoded(topics)
@@ -152,11 +152,28 @@ def _make_folder(folder: Path) -> None:
         raise PermissionError(f"{folder} must be a folder of this user, closed to others (0700)")
 
 
-def _is_ours(folder: str) -> bool:
+#: What was found in each folder, by the time of its last change. Listing one takes longer than
+#: asking for that time, and every commit that is announced comes here.
+_known: dict[str, tuple[int, list[str]]] = {}
+#: A listing this soon after the change may have missed what came in the same tick of the clock.
+_SETTLED_NS = 1_000_000_000
+
+
+def _inboxes(folder: str) -> list[str]:
+    """The inboxes in a folder; none if it is not there, or not ours."""
     try:
-        return _is_private(os.lstat(folder))
+        status = os.lstat(folder)
     except OSError:
-        return False
+        return []
+    if not _is_private(status):
+        return []
+    changed, names = _known.get(folder, (-1, []))
+    if changed == status.st_mtime_ns:
+        return names
+    names = [name for name in _listed(folder) if name.endswith(_SUFFIX)]
+    if 0 <= status.st_mtime_ns <= now_ms(SYSTEM_CLOCK) * 1_000_000 - _SETTLED_NS:
+        _known[folder] = (status.st_mtime_ns, names)
+    return names
 
 
 def _is_private(status: os.stat_result) -> bool:

@@ -1,7 +1,8 @@
 """The values a step is called with, and what its mixins ask of the runtime.
 
-An argument is, in this order: what the call gives; what a mixin of the call or of the signature
-adds; the implicit of its name; the default of the parameter, which may read the others.
+An argument is, in this order: what the call gives; what a mixin of the call adds; the implicit of
+its name; the default of the parameter, which may read the others; what a mixin of the signature
+adds.
 """
 
 from __future__ import annotations
@@ -49,6 +50,8 @@ def completed(
 
     Implicits are those of `namespace`; None: no implicits.
     """
+    if not callee.mixins and callee.params.keys() <= given.keys():
+        return dict(given)  # nothing is left to add
     values = _Values(names, namespace, callee, given)
     found = {name: values[name] for name in values}
     own = Environment(found, _no_step)

@@ -124,6 +124,11 @@ def revived(task: TaskDefinition, now: int, *, held: bool) -> TaskDefinition:
     )
 
 
+def was_never_over(task: TaskDefinition) -> bool:
+    """Whether this is its first life: claims and ends both count the fence up."""
+    return task.fence == (1 if task.state == TaskState.RUNNING else 0)
+
+
 def holds(task: TaskDefinition | None, fence: int) -> bool:
     """Whether a claim with this fence is still the last one."""
     return task is not None and task.state == TaskState.RUNNING and task.fence == fence

@@ -6,7 +6,7 @@ changes. Reads go through here, so that each step is read once and later reads s
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -20,7 +20,7 @@ from afl.runtime.entities import (
     TaskDefinition,
 )
 from afl.runtime.errors import RunNotFoundError, StepFailure, StepNotFoundError
-from afl.runtime.persistence import IterationChanges, View, child_id
+from afl.runtime.persistence import IterationChanges, View, Yielded, child_id
 from afl.runtime.plan import Block, Plan, Statement
 from afl.runtime.states import StepState
 from afl.runtime.step import StepDefinition
@@ -63,6 +63,8 @@ class ExecutionContext:
         self._log_order = 0
         self._agenda: deque[StepDefinition] = deque()
         self._scheduled: set[StepId] = set()
+        self._first_ends: set[StepId] = set()
+        self._new_yields: defaultdict[StepId, list[StepDefinition]] = defaultdict(list)
         self._tasks: dict[str, TaskDefinition | None] = {}
         self._moved_tasks: dict[str, TaskDefinition] = {}
         #: Whether what follows the commit was done.
@@ -126,6 +128,14 @@ class ExecutionContext:
         step = self._agenda.popleft()
         self._scheduled.discard(step.id)
         return step
+
+    def end_first_task(self, step: StepDefinition) -> None:
+        """The only task that the step ever had ends: it was never over before."""
+        self._first_ends.add(step.id)
+
+    def is_first_end(self, step: StepDefinition) -> bool:
+        """Whether it is sure that nobody has heard of an end of this step before."""
+        return step.id in self._first_ends
 
     def adopt(self, steps: Iterable[StepDefinition]) -> None:
         """Take over steps that were read by other means; what was changed here stays."""
@@ -191,7 +201,18 @@ class ExecutionContext:
             position=like.position,
             depth=like.depth + 1 if like.is_block else like.depth,
         )
+        if step.object_type == ObjectType.YIELD_ASSIGNMENT:
+            self._new_yields[StepId(str(step.container_id))].append(step)
         return self.create(step)
+
+    def yielded(self, container: StepDefinition) -> list[Yielded]:
+        """What all yields into a container gave, those of this invocation among them."""
+        stored = [] if container.id in self._created else self.view.get_yielded(container.id)
+        return stored + [
+            Yielded(each.statement_id, each.position, each.attributes.values())
+            for each in self._new_yields[container.id]
+            if each.is_complete
+        ]
 
     # Values
 
@@ -213,7 +234,8 @@ class ExecutionContext:
         def read(name: str) -> Mapping[str, Any]:
             statement = plan.find(name)
             if statement is not None:
-                return self.values(self._finished(statement, block, plan))
+                values = self.values(self._finished(statement, block, plan))
+                return {**_NO_ERROR, **values} if _tells_error(statement, plan) else values
             if name == plan.bodies.step_name:
                 return inputs.all
             raise KeyError(name)
@@ -297,17 +319,6 @@ def round_name(number: int) -> str:
     return f"round:{number}"
 
 
-def round_id(group: StepDefinition, plan: Block, number: int) -> StepId:
-    """The id of a round of a foreach."""
-    assert plan.round is not None
-    return child_id(group.id, _member(plan.round, round_name(number)))
-
-
-def case_id(group: StepDefinition, case: Block) -> StepId:
-    """The id of a case of a when."""
-    return child_id(group.id, _member(case, case.name))
-
-
 def _member(block: Block, name: str) -> StatementId:
     """What a block of a group is called there. The rounds of a foreach are one text: only their
     number tells them apart."""
@@ -334,6 +345,14 @@ def values_of(step: StepDefinition) -> dict[str, Any]:
         known = StepFailure.of(failure)
         values |= {"error": known.message, "error_type": known.error_type}
     return values
+
+
+#: What a step that met no error says about it, where it may have met one.
+_NO_ERROR = {"error": None, "error_type": None}
+
+
+def _tells_error(statement: Statement, plan: Block) -> bool:
+    return plan.is_catch or (statement.own is not None and statement.own.catch is not None)
 
 
 def _is_settled(step: StepDefinition) -> bool:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
 
 from afl.clock import Clock
 from afl.errors import StoreClosed, StoreUnavailable
@@ -31,22 +31,14 @@ T = TypeVar("T")
 Act = Callable[[ExecutionContext], T]
 
 
-class Pending(Generic[T]):
-    """A decision under way."""
+class Pending(Protocol):
+    """A result of a task on its way."""
 
-    def __init__(self, future: Future[T], after: Callable[[], None]) -> None:
-        self._future = future
-        self._after = after
+    def done(self) -> bool: ...
 
-    def done(self) -> bool:
-        return self._future.done()
-
-    def result(self, timeout: float | None = None) -> T:
+    def result(self, timeout: float | None = None) -> None:
         """Wait for the commit; then do, once, what follows it: on this thread, not on one that
-        others wait for."""
-        answered = self._future.result(timeout)
-        self._after()
-        return answered
+        others wait for. Raises what the decision raised."""
 
 
 @dataclass(frozen=True)
@@ -75,9 +67,10 @@ class Decisions:
         self._clock = clock
         self._do_script = do_script
         self._values = ValueCache()
-        self._lock = threading.Lock()
+        # Reentrant: a store may decide on the thread that asks it to.
+        self._lock = threading.RLock()
         #: Results that the next decision about their run will take along.
-        self._waiting: dict[WorkflowId, list[_Result]] = {}
+        self._waiting: dict[WorkflowId, _Group] = {}
 
     def context(self, view: View, run: RunnerDefinition, plan: Plan) -> ExecutionContext:
         return ExecutionContext(
@@ -105,18 +98,22 @@ class Decisions:
         self.follow(made[0])
         return answered
 
-    def about_task(self, task: TaskDefinition, plan: Plan, act: Act[None]) -> Pending[None]:
+    def about_task(self, task: TaskDefinition, plan: Plan, act: Act[None]) -> Pending:
         """Decide together with other results of the run. `act` raises StaleFence before it has
         changed anything, or not at all."""
-        result = _Result(task, act)
         workflow_id = WorkflowId(task.workflow_id)
         with self._lock:
-            waiting = self._waiting.setdefault(workflow_id, [])
-            waiting.append(result)
-            is_first = len(waiting) == 1
-        if is_first:
-            self._decide_together(workflow_id, plan)
-        return Pending(result.future, lambda: self._follow_once(result))
+            group = self._waiting.get(workflow_id)
+            if group is not None:
+                return group.join(task, act)
+            group = self._waiting[workflow_id] = _Group(self, workflow_id, plan)
+            result = group.join(task, act)
+            try:
+                group.future = self._store.decide_later(group.decide)
+            except BaseException:
+                self.close(group)
+                raise
+            return result
 
     def follow(self, context: ExecutionContext) -> None:
         """What follows a commit: tell the world, and do the scripts that it asks for."""
@@ -128,102 +125,79 @@ class Decisions:
         for task in context.scripts:
             self._do_script(task)
 
-    # Results that are decided together
-
-    def _decide_together(self, workflow_id: WorkflowId, plan: Plan) -> None:
-        taken: list[_Result] = []
-
-        def decision(view: View) -> tuple[IterationChanges, None]:
-            if not taken:  # a decision may be run again, with the same results
-                taken.extend(self._take(workflow_id))
-            return self._decided(view, workflow_id, plan, taken), None
-
-        self._submit(decision, workflow_id, plan, taken)
-
-    def _decide_alone(self, result: _Result, workflow_id: WorkflowId, plan: Plan) -> None:
-        def decision(view: View) -> tuple[IterationChanges, None]:
-            return self._decided(view, workflow_id, plan, [result]), None
-
-        self._submit(decision, workflow_id, plan, [result])
-
-    def _submit(
-        self,
-        decision: Callable[[View], tuple[IterationChanges, None]],
-        workflow_id: WorkflowId,
-        plan: Plan,
-        taken: list[_Result],
-    ) -> None:
-        try:
-            future = self._store.decide_later(decision)
-        except Exception as error:
-            for each in taken or self._take(workflow_id):
-                each.future.set_exception(error)
-            return
-        future.add_done_callback(lambda done: self._settle(done, workflow_id, plan, taken))
-
-    def _take(self, workflow_id: WorkflowId) -> list[_Result]:
+    def close(self, group: _Group) -> None:
+        """Nobody may join any more."""
         with self._lock:
-            return self._waiting.pop(workflow_id, [])
+            if self._waiting.get(group.workflow_id) is group:
+                del self._waiting[group.workflow_id]
 
-    def _decided(
-        self, view: View, workflow_id: WorkflowId, plan: Plan, results: Sequence[_Result]
-    ) -> IterationChanges:
-        context = self.context(view, require_run(view, workflow_id), plan)
-        if len(results) > 1:
-            _prefetch(context, results)
-        for each in results:
-            each.context, each.refusal = context, None
-            try:
-                each.act(context)
-            except StaleFence as refusal:
-                each.refusal = refusal
-            run_agenda(context)
-        return context.finished_changes()
-
-    def _settle(
-        self, done: Future[None], workflow_id: WorkflowId, plan: Plan, taken: list[_Result]
-    ) -> None:
-        """Tell everybody; after a defect, let each try alone: it may be that of another."""
-        error = done.exception()
-        if error is None:
-            for each in taken:
-                each.resolve()
-            return
-        if not taken:
-            taken = self._take(workflow_id)
-        if len(taken) > 1 and not isinstance(error, StoreClosed | StoreUnavailable):
-            for each in taken:
-                self._decide_alone(each, workflow_id, plan)
-            return
-        for each in taken:
-            each.future.set_exception(error)
-
-    def _follow_once(self, result: _Result) -> None:
+    def follow_once(self, context: ExecutionContext) -> None:
         """Results that were decided together have one context, and its end is followed once."""
-        context, result.context = result.context, None
-        if context is None:
-            return
         with self._lock:
             is_first, context.is_followed = not context.is_followed, True
         if is_first:
             self.follow(context)
 
 
+class _Group:
+    """Results that are decided together: of one run, and in one commit."""
+
+    def __init__(self, decisions: Decisions, workflow_id: WorkflowId, plan: Plan) -> None:
+        self._decisions = decisions
+        self.workflow_id = workflow_id
+        self._plan = plan
+        self._results: list[_Result] = []
+        self.future: Future[ExecutionContext] = Future()
+
+    def join(self, task: TaskDefinition, act: Act[None]) -> _Result:
+        result = _Result(self, task, act)
+        self._results.append(result)
+        return result
+
+    def decide(self, view: View) -> tuple[IterationChanges, ExecutionContext]:
+        """The decision for all. It may be run again, with the same results."""
+        self._decisions.close(self)
+        run = require_run(view, self.workflow_id)
+        context = self._decisions.context(view, run, self._plan)
+        if len(self._results) > 1:
+            _prefetch(context, self._results)
+        for each in self._results:
+            each.refusal = None
+            try:
+                each.act(context)
+            except StaleFence as refusal:
+                each.refusal = refusal
+            run_agenda(context)
+        return context.finished_changes(), context
+
+    def settle(self, result: _Result, timeout: float | None) -> None:
+        try:
+            context = self.future.result(timeout)
+        except (StoreClosed, StoreUnavailable, TimeoutError):
+            raise
+        except Exception:
+            if len(self._results) == 1:
+                raise
+            # A defect, perhaps of another: each tries alone.
+            self._decisions.about_run(self.workflow_id, self._plan, result.act)
+            return
+        self._decisions.follow_once(context)
+        if result.refusal is not None:
+            raise result.refusal
+
+
 @dataclass(eq=False, slots=True)
 class _Result:
-    """The result of a task on its way."""
-
+    group: _Group
     task: TaskDefinition
     act: Act[None]
-    future: Future[None] = field(default_factory=Future)
     refusal: StaleFence | None = None
-    context: ExecutionContext | None = None
 
-    def resolve(self) -> None:
-        if self.refusal is None:
-            self.future.set_result(None)
-        else:
-            self.future.set_exception(self.refusal)
+    def done(self) -> bool:
+        return self.group.future.done()
+
+    def result(self, timeout: float | None = None) -> None:
+        self.group.settle(self, timeout)
 
 
 def _prefetch(context: ExecutionContext, results: Sequence[_Result]) -> None:

@@ -19,7 +19,7 @@ from afl.clock import SYSTEM_CLOCK, Clock
 from afl.ids import new_id
 from afl.lang.program import Program
 from afl.runtime import control, starting
-from afl.runtime.claims import ended, holds, to_be_retried
+from afl.runtime.claims import ended, holds, to_be_retried, was_never_over
 from afl.runtime.context import ExecutionContext, require_run
 from afl.runtime.deciding import Act, Decisions, Settings
 from afl.runtime.deciding import Pending as Pending
@@ -150,7 +150,7 @@ class Evaluator:
 
     def complete_task_later(
         self, task: TaskDefinition, result: Mapping[str, Any] | None = None
-    ) -> Pending[None]:
+    ) -> Pending:
         """Like `complete_task`, but do not wait: results that come together share a commit."""
         values = json_object(result or {}, f"result of {task.name}")
 
@@ -168,7 +168,7 @@ class Evaluator:
         """
         self.fail_task_later(task, error).result()
 
-    def fail_task_later(self, task: TaskDefinition, error: BaseException | str) -> Pending[None]:
+    def fail_task_later(self, task: TaskDefinition, error: BaseException | str) -> Pending:
         failure = StepFailure.of(error)
 
         def act(context: ExecutionContext) -> None:
@@ -263,7 +263,7 @@ class Evaluator:
 
     # Decisions. Programs are read before: others wait for the transaction, and it may take long.
 
-    def _decide_on_task(self, task: TaskDefinition, act: Act[None]) -> Pending[None]:
+    def _decide_on_task(self, task: TaskDefinition, act: Act[None]) -> Pending:
         return self._decisions.about_task(task, self._plans.get(task.flow_id), act)
 
     def _decide_on_step(self, step_id: StepId, act: Act[T]) -> T:
@@ -287,6 +287,8 @@ class Evaluator:
         values: Mapping[str, Any],
     ) -> None:
         if task is not None and not task.is_over:
+            if was_never_over(task):
+                context.end_first_task(step)
             context.move_task(ended(task, TaskState.COMPLETED, context.now))
         control.merge_returns(context, step, values)
         answer(step, context)

@@ -98,8 +98,9 @@ class IterationChanges:
 
     What is created must not exist (`Conflict`); a step, task or run that is updated must be
     there and must not have been written since it was read (`Conflict`; `sequence` and `version`
-    tell). Of a run or a task only how it stands is updated (state, times, error, claim, retention),
-    not what it is. Updated events are replaced.
+    tell). Only how things stand is updated, not what they are: of a step its state, transition,
+    values and counters; of a task its state, claim, error and times; of a run its state, times,
+    error and retention. Updated events are replaced.
     """
 
     created_steps: list[StepDefinition] = field(default_factory=list)
@@ -165,6 +166,15 @@ class Claim(NamedTuple):
     fence: int
 
 
+class Yielded(NamedTuple):
+    """What a yield gave."""
+
+    statement_id: StatementId | None
+    #: The number of the round that it was in.
+    position: int
+    values: dict[str, Any]
+
+
 class Pruned(NamedTuple):
     """What `prune_runs` removed."""
 
@@ -192,6 +202,9 @@ class View(Protocol):
     def get_steps_by_block(self, block_id: BlockId) -> list[StepDefinition]: ...
 
     def get_steps_by_workflow(self, workflow_id: WorkflowId) -> list[StepDefinition]: ...
+
+    def get_yielded(self, container_id: StepId) -> list[Yielded]:
+        """What all complete yields into this container gave. There may be very many."""
 
     def get_task(self, task_id: str) -> TaskDefinition | None: ...
 

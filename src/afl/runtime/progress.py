@@ -201,8 +201,10 @@ def _count_down_statement(
     context: ExecutionContext,
 ) -> None:
     """One of the steps that a statement reads is over; the first one makes its record."""
-    # Also where it reads only one: that one may have been over before, and was tried again.
-    found = context.step(child_id(block_id, statement.id))
+    # Where it reads only one there is no record yet, unless that one was tried again.
+    found = None
+    if len(statement.needs) > 1 or not context.is_first_end(like):
+        found = context.step(child_id(block_id, statement.id))
     if found is None:
         found = context.new_statement(statement, block_id, like)
         found.pending = len(statement.needs)

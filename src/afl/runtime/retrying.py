@@ -25,8 +25,8 @@ def retry(context: ExecutionContext, step_id: StepId) -> None:
     step = context.require(step_id)
     task = context.task(task_id_of(step_id))
     if not step.is_error or task is None or not task.is_over:
-        advice = "only a failed event step can be tried again"
-        raise InvalidStepStateError(step_id, step.state, StepState.STATEMENT_ERROR, advice)
+        advice = "try the event step again whose error it has" if step.is_error else ""
+        raise InvalidStepStateError(step_id, step.state, "a failed event step", advice)
     if task.state == TaskState.COMPLETED:
         advice = "its event was answered; try the step again that failed behind it"
         raise InvalidStepStateError(step_id, step.state, StepState.STATEMENT_ERROR, advice)

@@ -72,7 +72,7 @@ def test_a_commit_that_would_not_reach_the_disk_is_noticed(
 
 def test_an_old_sqlite_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sqlite3.sqlite_version_info", (3, 31, 1))
-    with pytest.raises(ConfigurationError, match=r"3\.37\.0 or newer"):
+    with pytest.raises(ConfigurationError, match=r"3\.38\.0 or newer"):
         Database(folder / "afl.db")
 
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import defaultdict
+from operator import attrgetter
 from typing import Any
 
 from afl.lang import ast
 from afl.lang.names import Declared
 from afl.runtime.arguments import attributes_of
-from afl.runtime.context import ExecutionContext, case_id, round_id
+from afl.runtime.context import ExecutionContext
 from afl.runtime.handlers.blocks import bodies_of, catches_of
-from afl.runtime.persistence import child_id
+from afl.runtime.persistence import Yielded, child_id
 from afl.runtime.plan import Block, Kind, Statement
 from afl.runtime.step import StepDefinition
-from afl.runtime.types import ObjectType, StepId
+from afl.runtime.types import ObjectType
 
 
 class StatementCaptureHandler:
@@ -40,57 +41,39 @@ def _blocks_that_ran(step: StepDefinition, context: ExecutionContext) -> list[Bl
 def _captured(
     step: StepDefinition, blocks: list[Block], context: ExecutionContext
 ) -> dict[str, Any]:
+    found: defaultdict[str | None, list[Yielded]] = defaultdict(list)
+    for each in context.yielded(step):
+        found[each.statement_id].append(each)
     aliases = _aliases(step, context)
     captured: dict[str, Any] = {}
     for plan in blocks:
-        block = context.step(child_id(step.id, plan.id))
-        if block is None:
-            continue
         if plan.kind is Kind.SCRIPT:
-            captured |= block.attributes.values()
-        for inner, leaves in _leaves(block, plan):
+            captured |= context.require(child_id(step.id, plan.id)).attributes.values()
+        for inner in plan.inner:
             for statement in inner.yields:
-                found = _finished([child_id(each, statement.id) for each in leaves], context)
-                captured |= _yielded(statement, found, aliases, plan.kind is Kind.FOREACH)
+                rounds = found[statement.id]
+                captured |= _yielded(statement, rounds, aliases, plan.kind is Kind.FOREACH)
     return captured
 
 
-def _leaves(block: StepDefinition, plan: Block) -> Iterator[tuple[Block, list[StepId]]]:
-    """The blocks that have yields: the block itself, the rounds or the cases of a group."""
-    if plan.round is not None:
-        rounds = range(int(block.foreach_value or 0))
-        yield plan.round, [round_id(block, plan, number) for number in rounds]
-    elif plan.cases:
-        for _, case in plan.cases:
-            yield case, [case_id(block, case)]
-    else:
-        yield plan, [block.id]
-
-
-def _finished(ids: list[StepId], context: ExecutionContext) -> list[StepDefinition]:
-    """In the order of the ids; those that never came to be are left out."""
-    context.prefetch(ids)
-    found = (context.step(each) for each in ids)
-    return [each for each in found if each is not None and each.is_complete]
-
-
 def _yielded(
-    statement: Statement, rounds: list[StepDefinition], aliases: set[str], is_foreach: bool
+    statement: Statement, rounds: list[Yielded], aliases: set[str], is_foreach: bool
 ) -> dict[str, Any]:
     values = _collected(statement, rounds) if is_foreach else _last(rounds)
     target = statement.call.name
     return {target: values} if target in aliases and values else values
 
 
-def _last(rounds: list[StepDefinition]) -> dict[str, Any]:
-    return {name: each.value for step in rounds for name, each in step.attributes.params.items()}
+def _last(rounds: list[Yielded]) -> dict[str, Any]:
+    return {name: value for each in rounds for name, value in each.values.items()}
 
 
-def _collected(statement: Statement, rounds: list[StepDefinition]) -> dict[str, Any]:
-    values = _last(rounds)
+def _collected(statement: Statement, rounds: list[Yielded]) -> dict[str, Any]:
+    ordered = sorted(rounds, key=attrgetter("position"))
+    values = _last(ordered[-1:])
     for arg in statement.call.args:
         if _is_list(arg.name, statement.callee):
-            values[arg.name] = [each.attributes.params[arg.name].value for each in rounds]
+            values[arg.name] = [each.values[arg.name] for each in ordered]
     return values
 
 

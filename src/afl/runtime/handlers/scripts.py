@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from afl.ids import stable_id
 from afl.lang import ast
 from afl.runtime.claims import claimed
 from afl.runtime.context import ExecutionContext
@@ -47,6 +48,10 @@ def _script_of(step: StepDefinition, context: ExecutionContext) -> ast.ScriptBlo
     return node.body if isinstance(node.body, ast.ScriptBlock) else node.pre_script
 
 
+def script_task_id(step_id: str) -> str:
+    return stable_id("script", step_id)
+
+
 def request_script(
     step: StepDefinition,
     script: ast.ScriptBlock,
@@ -58,6 +63,8 @@ def request_script(
         raise scripts_are_off()
     data = {"code": script.code, "language": script.language, "params": params}
     task = new_task(step, context, SCRIPT_TASK, SCRIPT_DATA, data)
+    # Not the id of the step: an event facet has an event behind its script.
+    task.uuid = task.idempotency_key = script_task_id(step.id)
     if not context.is_paused:
         task = claimed(task, context.owner, context.now, DEFAULT_LEASE_MS)
         context.scripts.append(task)

@@ -29,9 +29,9 @@ from afl.runtime.entities import (
 )
 from afl.runtime.memory_store.queue import Wanted, claimable, has_other_running, task_table
 from afl.runtime.memory_store.table import Index, Journal, Table, by, copied_record
-from afl.runtime.persistence import Claim, IterationChanges, event_of
+from afl.runtime.persistence import Claim, IterationChanges, Yielded, event_of
 from afl.runtime.step import StepDefinition
-from afl.runtime.types import BlockId, EventId, StepId, WorkflowId
+from afl.runtime.types import BlockId, EventId, ObjectType, StepId, WorkflowId
 
 R = TypeVar("R")
 
@@ -58,6 +58,7 @@ class State:
             state=by("state"),
             place=Index(lambda step: ((step.block_id, step.statement_id),)),
             root=Index(lambda step: (step.workflow_id,) if _is_root(step) else ()),
+            yield_into=Index(lambda step: (step.container_id,) if _is_yielded(step) else ()),
             block_of=Index(lambda step: (step.container_id,) if step.is_block else ()),
         )
         self.events: Table[EventDefinition] = Table(
@@ -288,6 +289,13 @@ class StateView:
     def get_steps_by_workflow(self, workflow_id: WorkflowId) -> list[StepDefinition]:
         return self._state.steps.find("workflow", workflow_id)
 
+    def get_yielded(self, container_id: StepId) -> list[Yielded]:
+        found = self._state.steps.scan("yield_into", container_id)
+        return [
+            Yielded(each.statement_id, each.position, each.attributes.clone().values())
+            for each in found
+        ]
+
     def get_task(self, task_id: str) -> TaskDefinition | None:
         return self._state.tasks.get(task_id)
 
@@ -310,6 +318,10 @@ class StateView:
 
 def _is_root(step: StepDefinition) -> bool:
     return step.container_id is None and step.root_id is None
+
+
+def _is_yielded(step: StepDefinition) -> bool:
+    return step.object_type == ObjectType.YIELD_ASSIGNMENT and step.is_complete
 
 
 def _retention(run: RunnerDefinition) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ work also gets it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from afl.db.sqlite import Reader, Row, Transaction
@@ -111,17 +112,19 @@ class Wanted(NamedTuple):
 
     @classmethod
     def of(cls, reader: Reader, names: Sequence[str], task_list: str, now: int) -> Wanted:
-        known = sorted(set(names))
-        short = list(filter(is_short, known))
-        others = {each for name in short for each in _ending_in(reader, name, task_list)}
-        return cls(
-            to_json(known),
-            to_json(short),
-            _pairs(known),
-            _pairs(sorted(others.difference(known))),
-            task_list,
-            now,
-        )
+        known, short, exact, short_names = _asked(tuple(names))
+        fitting = _NONE
+        if short_names:
+            others = {each for name in short_names for each in _ending_in(reader, name, task_list)}
+            fitting = _pairs(sorted(others.difference(names)))
+        return cls(known, short, exact, fitting, task_list, now)
+
+
+@lru_cache(maxsize=64)  # a worker asks for the same names again and again
+def _asked(names: tuple[str, ...]) -> tuple[str, str, str, tuple[str, ...]]:
+    known = sorted(set(names))
+    short = tuple(filter(is_short, known))
+    return to_json(known), to_json(short), _pairs(known), short
 
 
 def _pairs(names: Iterable[str]) -> str:

@@ -49,6 +49,9 @@ CREATE TABLE step (
     # No index on blocks, containers or states: each would cost every step a page of each commit,
     # and those who ask for them can afford to look through a run.
     "CREATE INDEX step_run ON step (workflow_id)",
+    # Collected at the end of their container, all at once.
+    """\
+CREATE INDEX step_yield ON step (container_id) WHERE object_type = 'YieldAssignment'""",
     # A statement has one step in a block. The engine's have ids that follow from that; others are
     # compared here. Steps without a statement are not: NULLs differ.
     "CREATE UNIQUE INDEX step_stray ON step (block_id, statement_id) WHERE is_stray = 1",

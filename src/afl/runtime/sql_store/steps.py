@@ -6,20 +6,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from functools import lru_cache
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from typing import Any
 
 from afl.db.sqlite import Reader, Row, Transaction
 from afl.errors import Conflict
 from afl.runtime.errors import StepFailure
-from afl.runtime.persistence import child_id
+from afl.runtime.persistence import Yielded, child_id
 from afl.runtime.sql_store.codec import from_json, reader_of, to_json
 from afl.runtime.sql_store.rows import assignments, column_list, insert_sql
+from afl.runtime.states import StepState
 from afl.runtime.step import StepDefinition, StepTransition
 from afl.runtime.types import (
     AttributeValue,
     BlockId,
     FacetAttributes,
+    ObjectType,
     StatementId,
     StepId,
     VersionInfo,
@@ -37,11 +39,23 @@ COLUMNS = (
     "returns",
     "is_stray",
 )
-#: What a step is. It never changes, so that an update leaves the indexes on it alone.
-_FIXED = frozenset(
-    {"id", "object_type", "workflow_id", "statement_id", "container_id", "block_id", "is_stray"}
+#: How a step stands: what changes as it runs. What it is stays, and the indexes on it.
+_CHANGING = (
+    "state",
+    "original_state",
+    "current_state",
+    "flags",
+    "error",
+    "params",
+    "returns",
+    "foreach_value",
+    "position",
+    "pending",
+    "failed",
+    "caught",
+    "update_order",
+    "sequence",
 )
-_CHANGING = tuple(each for each in COLUMNS if each not in _FIXED)
 
 _TRANSITION = _FIELDS.index("transition")
 _ATTRIBUTES = _FIELDS.index("attributes")
@@ -49,7 +63,6 @@ _VERSION = _FIELDS.index("version")
 _FOREACH_VALUE = _FIELDS.index("foreach_value")
 _SEQUENCE = _FIELDS.index("sequence")
 _values = attrgetter(*_FIELDS)
-_changing = itemgetter(*map(COLUMNS.index, _CHANGING))
 
 _INSERT = insert_sql("step", COLUMNS)
 UPDATE = f"UPDATE step SET {assignments(_CHANGING)} WHERE id = ? AND sequence = ?"
@@ -70,6 +83,10 @@ BY_RUN = f"{_SELECT} WHERE workflow_id = ? ORDER BY seq"
 BY_CONTAINER = f"""{_SELECT} WHERE workflow_id = (SELECT workflow_id FROM step WHERE id = :id)
 AND container_id = :id ORDER BY seq"""
 BY_UNKNOWN_CONTAINER = f"{_SELECT} WHERE container_id = ? ORDER BY seq"
+YIELDED = f"""\
+SELECT statement_id, position, params FROM step INDEXED BY step_yield
+WHERE container_id = ? AND object_type = '{ObjectType.YIELD_ASSIGNMENT}'
+AND state = '{StepState.STATEMENT_COMPLETE}'"""
 BY_STATE = f"{_SELECT} WHERE state = ? ORDER BY seq"
 ROOT = f"""{_SELECT} INDEXED BY step_run
 WHERE workflow_id = ? AND container_id IS NULL AND root_id IS NULL ORDER BY seq LIMIT 1"""
@@ -78,7 +95,6 @@ STRAY_AT = """\
 SELECT 1 FROM step INDEXED BY step_stray
 WHERE is_stray = 1 AND block_id = ? AND statement_id = ? LIMIT 1"""
 WITHOUT_BLOCK = "SELECT 1 FROM step WHERE block_id IS NULL AND statement_id = ? LIMIT 1"
-ANY_STRAY = "SELECT 1 FROM step INDEXED BY step_stray WHERE is_stray = 1 LIMIT 1"
 
 _CHANGED, _REQUESTED, _PUSHED = 1, 2, 4
 
@@ -89,26 +105,62 @@ _read_attributes = reader_of(dict[str, tuple[Any, str]])
 
 
 def _row(step: StepDefinition) -> list[Any]:
-    state, transition, attributes = step.state, step.transition, step.attributes
     row = list(_values(step))
-    row[_TRANSITION] = (
-        transition.changed * _CHANGED
-        + transition.request_transition * _REQUESTED
-        + transition.push_me * _PUSHED
-    )
-    row[_ATTRIBUTES] = _packed(attributes.params)
+    row[_TRANSITION] = _flags(step.transition)
+    row[_ATTRIBUTES] = _packed(step.attributes.params)
     row[_VERSION] = _version_text(step.version)
     if step.foreach_value is not None:
         row[_FOREACH_VALUE] = to_json(step.foreach_value)
     row += (
-        # Nearly always the state itself.
-        None if transition.original_state == state else transition.original_state,
-        None if transition.current_state == state else transition.current_state,
-        None if transition.error is None else to_json(StepFailure.of(transition.error).to_dict()),
-        _packed(attributes.returns),
+        *_past(step),
+        _error(step.transition),
+        _packed(step.attributes.returns),
         _is_stray(step),
     )
     return row
+
+
+def _standing(step: StepDefinition) -> tuple[Any, ...]:
+    """How it stands, as it is written over an earlier one: by hand, because every step that goes
+    on comes here."""
+    return (
+        str(step.state),
+        *_past(step),
+        _flags(step.transition),
+        _error(step.transition),
+        _packed(step.attributes.params),
+        _packed(step.attributes.returns),
+        None if step.foreach_value is None else to_json(step.foreach_value),
+        step.position,
+        step.pending,
+        step.failed,
+        step.caught,
+        step.update_order,
+        step.sequence + 1,
+    )
+
+
+def _past(step: StepDefinition) -> tuple[str | None, str | None]:
+    """Where its transition began and stands: nearly always at its state."""
+    state, transition = step.state, step.transition
+    return (
+        None if transition.original_state == state else transition.original_state,
+        None if transition.current_state == state else transition.current_state,
+    )
+
+
+def _flags(transition: StepTransition) -> int:
+    return (
+        transition.changed * _CHANGED
+        + transition.request_transition * _REQUESTED
+        + transition.push_me * _PUSHED
+    )
+
+
+def _error(transition: StepTransition) -> str | None:
+    if transition.error is None:
+        return None
+    return to_json(StepFailure.of(transition.error).to_dict())
 
 
 def _is_stray(step: StepDefinition) -> int:
@@ -159,6 +211,13 @@ def _unpacked(text: str | None) -> dict[str, AttributeValue]:
     }
 
 
+def _bare(text: str | None) -> dict[str, Any]:
+    """The values alone."""
+    if text is None:
+        return {}
+    return {name: value for name, (value, _) in _read_attributes(text).items()}
+
+
 # All steps of a release have the same version, and the record cannot be changed.
 @lru_cache(maxsize=64)
 def _version_text(version: VersionInfo) -> str:
@@ -205,6 +264,11 @@ def blocks(reader: Reader, container_id: StepId) -> list[StepDefinition]:
     return [each for each in by_container(reader, container_id) if each.is_block]
 
 
+def yielded(reader: Reader, container_id: StepId) -> list[Yielded]:
+    rows = reader.query_all(YIELDED, (container_id,))
+    return [Yielded(statement, position, _bare(params)) for statement, position, params in rows]
+
+
 def root(reader: Reader, workflow_id: WorkflowId) -> StepDefinition | None:
     row = reader.query_one(ROOT, (workflow_id,))
     return None if row is None else _step(row)
@@ -232,20 +296,18 @@ def create(tx: Transaction, steps: Sequence[StepDefinition]) -> None:
 
 
 def _require_places(tx: Transaction, steps: Sequence[StepDefinition]) -> None:
-    """Steps of the engine are told apart by their ids, strays by an index: here one meets the
-    other, if there are strays at all."""
-    if not any(map(_is_stray, steps)) and tx.query_one(ANY_STRAY) is None:
-        return
-    for each in steps:
-        if each.block_id is None or each.statement_id is None:
+    """Steps of the engine are told apart by their ids, strays by an index: here a stray meets one
+    of the engine."""
+    for each in filter(_is_stray, steps):
+        if each.statement_id is None or each.block_id is None:
             continue
-        if exists(tx, each.statement_id, each.block_id):
+        if tx.query_one(IS_THERE, (child_id(each.block_id, each.statement_id),)) is not None:
             place = f"statement {each.statement_id} of block {each.block_id}"
             raise Conflict(f"already there: {place} has a step")
 
 
 def update(tx: Transaction, steps: Sequence[StepDefinition]) -> None:
-    rows = [(*_changing(_next_row(each)), each.id, each.sequence) for each in steps]
+    rows = [(*_standing(each), each.id, each.sequence) for each in steps]
     if tx.executemany(UPDATE, rows) != len(rows):
         raise _conflict(steps)
 

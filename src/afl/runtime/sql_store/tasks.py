@@ -88,7 +88,6 @@ PENDING = "INDEXED BY task_queue WHERE state = 'pending' AND task_list_name = ? 
 NEWEST = "ORDER BY seq DESC LIMIT ?"
 RUNS_OF_RUNNER = "SELECT workflow_id FROM run WHERE uuid = ? UNION SELECT ?"
 BY_UNKNOWN_RUNNER = "WHERE runner_id = ? ORDER BY seq"
-ANY_STRAY = "SELECT 1 FROM task INDEXED BY task_stray WHERE is_stray = 1 LIMIT 1"
 RUNNING_OF_STEP = """\
 SELECT 1 FROM task INDEXED BY task_running WHERE state = 'running' AND step_id = ? AND uuid <> ?"""
 # The words of the indexes, or SQLite would not take them. Tasks that are completed are most of
@@ -242,9 +241,8 @@ def _announce(tx: Transaction, tasks: Sequence[TaskDefinition]) -> None:
     lists = {
         each.task_list_name for each in tasks if each.state == TaskState.PENDING and not each.held
     }
-    # An end lets other tasks of the step be claimed, which there are rarely.
-    over = {each.task_list_name for each in tasks if each.is_over}
-    if over and tx.query_one(ANY_STRAY) is not None:
-        lists |= over
+    # The end of a second task lets the first one of the step be claimed. The other way round,
+    # who waits finds it when looking again: asking for it at each end would cost all others.
+    lists |= {each.task_list_name for each in tasks if each.is_over and _is_stray(each)}
     for each in lists:
         tx.announce(work_topic(each))

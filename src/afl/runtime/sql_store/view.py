@@ -10,6 +10,7 @@ from afl.runtime.entities import (
     RunnerDefinition,
     TaskDefinition,
 )
+from afl.runtime.persistence import Yielded
 from afl.runtime.sql_store import runs, steps, tasks
 from afl.runtime.sql_store.flows import FLOWS
 from afl.runtime.step import StepDefinition
@@ -39,6 +40,9 @@ class SqliteView:
 
     def get_steps_by_workflow(self, workflow_id: WorkflowId) -> list[StepDefinition]:
         return steps.by_run(self._reader, workflow_id)
+
+    def get_yielded(self, container_id: StepId) -> list[Yielded]:
+        return steps.yielded(self._reader, container_id)
 
     def get_task(self, task_id: str) -> TaskDefinition | None:
         return tasks.get(self._reader, task_id)

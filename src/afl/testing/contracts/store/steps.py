@@ -75,6 +75,32 @@ class StepContract(StoreExam):
             ["pay", "ship", "yield"],
         ]
 
+    def test_what_was_yielded_is_that_of_all_complete_yields(self, store: PersistenceAPI) -> None:
+        def new_yield(block: str, position: int, **fields: Any) -> StepDefinition:
+            given = {
+                "object_type": ObjectType.YIELD_ASSIGNMENT,
+                "state": StepState.STATEMENT_COMPLETE,
+                "container_id": "root",
+                "statement_id": "yield",
+                **fields,
+            }
+            step = new_step(block_id=block, position=position, **given)
+            step.set_attribute("n", position)
+            return step
+
+        yields = [new_yield("second", 2), new_yield("first", 1)]
+        others = [
+            new_yield("third", 3, state=StepState.STATEMENT_ERROR),
+            new_yield("first", 4, container_id="other", statement_id="other"),
+        ]
+        store.commit(IterationChanges(created_steps=[*yields, *others]))
+        found = store.decide(lambda view: (IterationChanges(), view.get_yielded(StepId("root"))))
+        assert sorted((each.position, each.values) for each in found) == [
+            (1, {"n": 1}),
+            (2, {"n": 2}),
+        ]
+        assert {each.statement_id for each in found} == {"yield"}
+
     @pytest.mark.parametrize(
         "kind", [ObjectType.AND_THEN, ObjectType.AND_MAP, ObjectType.AND_MATCH, ObjectType.BLOCK]
     )

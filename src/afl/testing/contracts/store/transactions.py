@@ -359,7 +359,7 @@ def _one_of_each(store: PersistenceAPI) -> IterationChanges:
     )
     step, run = read_step(store, old_step.id), store.get_runner(old_run.uuid)
     assert run is not None
-    step.name, run.state, old_task = "changed", RunnerState.PAUSED, read_task(store, old_task.uuid)
+    step.position, run.state, old_task = 7, RunnerState.PAUSED, read_task(store, old_task.uuid)
     old_task.held = True
     new = new_step()
     log = LogDefinition(new_id(), 1, f"logs-of-{old_run.uuid}")
@@ -382,7 +382,7 @@ def _traces(store: PersistenceAPI, changes: IterationChanges) -> list[bool]:
     assert run is not None
     return [
         store.get_step(changes.created_steps[0].id) is not None,
-        read_step(store, changes.updated_steps[0].id).name == "changed",
+        read_step(store, changes.updated_steps[0].id).position == 7,
         store.get_event(changes.created_events[0].id) is not None,
         store.get_task(changes.created_tasks[0].uuid) is not None,
         read_task(store, changes.updated_tasks[0].uuid).held,
