@@ -17,6 +17,7 @@ from typing import Any
 from afl.clock import SYSTEM_CLOCK
 from afl.lang.compiler import compile_source
 from afl.lang.program import Program
+from afl.runtime.claims import NextClaim
 from afl.runtime.evaluator import Evaluator, Pending
 from afl.runtime.sql_store import SqliteStore
 from benchmarks.measure import judged
@@ -104,6 +105,18 @@ def _work(evaluator: Evaluator, slots: int, limit: int) -> int:
         under_way.extend(evaluator.complete_task_later(task, task.data) for task in tasks)
 
 
+def _work_on(evaluator: Evaluator, limit: int) -> int:
+    """Like `_work` for one slot, but go on with what each result makes possible."""
+    claim = NextClaim(frozenset({NAME}), "bench")
+    tasks = evaluator.persistence.claim_tasks([NAME], 1, owner=claim.owner)
+    done = 0
+    while tasks:
+        following = claim if done + 1 < limit else None
+        tasks = evaluator.complete_task(tasks[0], tasks[0].data, claim=following)
+        done += 1
+    return done
+
+
 def _timed(action: Callable[[], object]) -> float:
     gc.collect()
     started = SYSTEM_CLOCK.monotonic()
@@ -120,7 +133,7 @@ def _chain_result() -> dict[str, Any]:
         bare = min(bare, _bare_pairs(CHAIN))
         with _evaluator() as evaluator:
             evaluator.submit(*_started(_chain(CHAIN)))
-            ours = min(ours, _timed(lambda each=evaluator: _work(each, 1, CHAIN)))  # type: ignore[misc]
+            ours = min(ours, _timed(lambda each=evaluator: _work_on(each, CHAIN)))  # type: ignore[misc]
     return judged(
         ours / bare,
         CHAIN_AIM,

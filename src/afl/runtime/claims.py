@@ -9,6 +9,7 @@ ahead than the lease is long can only come from a clock that was set back, and c
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from afl.errors import Conflict
@@ -18,6 +19,10 @@ from afl.runtime.entities import (
     TaskDefinition,
     TaskState,
 )
+from afl.runtime.names import short_name
+
+#: A lease lasts this long unless it is renewed; renewal comes at every third of it.
+DEFAULT_LEASE_MS = 15_000
 
 
 def _changed(task: TaskDefinition, **changes: Any) -> TaskDefinition:
@@ -25,6 +30,20 @@ def _changed(task: TaskDefinition, **changes: Any) -> TaskDefinition:
     twin = TaskDefinition.__new__(TaskDefinition)
     vars(twin).update(vars(task), **changes)
     return twin
+
+
+@dataclass(frozen=True, slots=True)
+class NextClaim:
+    """What a worker would go on with: tasks that its result makes possible, claimed in the same
+    commit. They come before others that wait, so that a run goes on where it is."""
+
+    names: frozenset[str]
+    owner: str
+    limit: int = 1
+    lease_ms: int = DEFAULT_LEASE_MS
+
+    def wants(self, name: str) -> bool:
+        return name in self.names or short_name(name) in self.names
 
 
 def lease_holds(task: TaskDefinition, now: int) -> bool:

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from afl.lang import ast
 from afl.lang.expressions import Environment
 from afl.lang.names import Declared
+from afl.runtime.claims import NextClaim, claimed
 from afl.runtime.entities import (
     LogDefinition,
     RunnerDefinition,
@@ -67,6 +68,9 @@ class ExecutionContext:
         self._new_yields: defaultdict[StepId, list[StepDefinition]] = defaultdict(list)
         self._tasks: dict[str, TaskDefinition | None] = {}
         self._moved_tasks: dict[str, TaskDefinition] = {}
+        #: What the worker would go on with whose result is at work, and what it has got so far.
+        self.next_claim: NextClaim | None = None
+        self.claimed: list[TaskDefinition] = []
         #: Whether what follows the commit was done.
         self.is_followed = False
         #: Tasks of scripts that the evaluator does after the commit.
@@ -145,7 +149,7 @@ class ExecutionContext:
     # The text behind a step
 
     def statement_of(self, step: StepDefinition) -> Statement:
-        return self.plan.statement(StatementId(str(step.statement_id)))
+        return self.plan.statement(step.statement_id)
 
     def block_of(self, step: StepDefinition) -> Block:
         """The block that a block step runs: of a round, what each round runs."""
@@ -286,6 +290,15 @@ class ExecutionContext:
     def add_task(self, task: TaskDefinition) -> None:
         task.held = self.is_paused
         self.changes.add_created_task(task)
+
+    def queue_task(self, task: TaskDefinition) -> None:
+        """Let somebody have it: who brought the result that led here, or whoever claims it."""
+        wanted = self.next_claim
+        has_room = wanted is not None and len(self.claimed) < wanted.limit
+        if wanted is not None and has_room and wanted.wants(task.name) and not self.is_paused:
+            task = claimed(task, wanted.owner, self.now, wanted.lease_ms)
+            self.claimed.append(task)
+        self.add_task(task)
 
     def tell(self, kind: type[Event], **facts: Any) -> None:
         """An event for the outside, emitted once all is committed."""

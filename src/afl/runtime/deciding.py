@@ -10,11 +10,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from afl.clock import Clock
 from afl.errors import StoreClosed, StoreUnavailable
+from afl.runtime.claims import NextClaim
 from afl.runtime.context import ExecutionContext, require_run
 from afl.runtime.entities import RunnerDefinition, TaskDefinition
 from afl.runtime.errors import StaleFence
@@ -36,9 +37,9 @@ class Pending(Protocol):
 
     def done(self) -> bool: ...
 
-    def result(self, timeout: float | None = None) -> None:
+    def result(self, timeout: float | None = None) -> list[TaskDefinition]:
         """Wait for the commit; then do, once, what follows it: on this thread, not on one that
-        others wait for. Raises what the decision raised."""
+        others wait for. The tasks that were claimed in it. Raises what the decision raised."""
 
 
 @dataclass(frozen=True)
@@ -98,16 +99,18 @@ class Decisions:
         self.follow(made[0])
         return answered
 
-    def about_task(self, task: TaskDefinition, plan: Plan, act: Act[None]) -> Pending:
+    def about_task(
+        self, task: TaskDefinition, plan: Plan, act: Act[None], claim: NextClaim | None = None
+    ) -> Pending:
         """Decide together with other results of the run. `act` raises StaleFence before it has
         changed anything, or not at all."""
         workflow_id = WorkflowId(task.workflow_id)
         with self._lock:
             group = self._waiting.get(workflow_id)
             if group is not None:
-                return group.join(task, act)
+                return group.join(task, act, claim)
             group = self._waiting[workflow_id] = _Group(self, workflow_id, plan)
-            result = group.join(task, act)
+            result = group.join(task, act, claim)
             try:
                 group.future = self._store.decide_later(group.decide)
             except BaseException:
@@ -149,8 +152,8 @@ class _Group:
         self._results: list[_Result] = []
         self.future: Future[ExecutionContext] = Future()
 
-    def join(self, task: TaskDefinition, act: Act[None]) -> _Result:
-        result = _Result(self, task, act)
+    def join(self, task: TaskDefinition, act: Act[None], claim: NextClaim | None) -> _Result:
+        result = _Result(self, task, act, claim)
         self._results.append(result)
         return result
 
@@ -162,15 +165,16 @@ class _Group:
         if len(self._results) > 1:
             _prefetch(context, self._results)
         for each in self._results:
-            each.refusal = None
+            each.refusal, context.next_claim, context.claimed = None, each.claim, []
             try:
                 each.act(context)
             except StaleFence as refusal:
                 each.refusal = refusal
             run_agenda(context)
+            each.claimed = context.claimed
         return context.finished_changes(), context
 
-    def settle(self, result: _Result, timeout: float | None) -> None:
+    def settle(self, result: _Result, timeout: float | None) -> list[TaskDefinition]:
         try:
             context = self.future.result(timeout)
         except (StoreClosed, StoreUnavailable, TimeoutError):
@@ -180,10 +184,11 @@ class _Group:
                 raise
             # A defect, perhaps of another: each tries alone.
             self._decisions.about_run(self.workflow_id, self._plan, result.act)
-            return
+            return []
         self._decisions.follow_once(context)
         if result.refusal is not None:
             raise result.refusal
+        return result.claimed
 
 
 @dataclass(eq=False, slots=True)
@@ -191,13 +196,15 @@ class _Result:
     group: _Group
     task: TaskDefinition
     act: Act[None]
+    claim: NextClaim | None = None
     refusal: StaleFence | None = None
+    claimed: list[TaskDefinition] = field(default_factory=list)
 
     def done(self) -> bool:
         return self.group.future.done()
 
-    def result(self, timeout: float | None = None) -> None:
-        self.group.settle(self, timeout)
+    def result(self, timeout: float | None = None) -> list[TaskDefinition]:
+        return self.group.settle(self, timeout)
 
 
 def _prefetch(context: ExecutionContext, results: Sequence[_Result]) -> None:

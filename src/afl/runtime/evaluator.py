@@ -19,7 +19,7 @@ from afl.clock import SYSTEM_CLOCK, Clock
 from afl.ids import new_id
 from afl.lang.program import Program
 from afl.runtime import control, starting
-from afl.runtime.claims import ended, holds, to_be_retried, was_never_over
+from afl.runtime.claims import NextClaim, ended, holds, to_be_retried, was_never_over
 from afl.runtime.context import ExecutionContext, require_run
 from afl.runtime.deciding import Act, Decisions, Settings
 from afl.runtime.deciding import Pending as Pending
@@ -140,16 +140,27 @@ class Evaluator:
 
     # Tasks
 
-    def complete_task(self, task: TaskDefinition, result: Mapping[str, Any] | None = None) -> None:
+    def complete_task(
+        self,
+        task: TaskDefinition,
+        result: Mapping[str, Any] | None = None,
+        *,
+        claim: NextClaim | None = None,
+    ) -> list[TaskDefinition]:
         """Record the result of a claimed task, and everything that follows from it.
 
-        Raises StaleFence if the claim was lost: the result is refused. Raises UsageError for a
-        result that is not JSON; nothing is written then.
+        With `claim`, tasks that the result makes possible are claimed in the same commit and
+        returned. Raises StaleFence if the claim was lost: the result is refused. Raises
+        UsageError for a result that is not JSON; nothing is written then.
         """
-        self.complete_task_later(task, result).result()
+        return self.complete_task_later(task, result, claim=claim).result()
 
     def complete_task_later(
-        self, task: TaskDefinition, result: Mapping[str, Any] | None = None
+        self,
+        task: TaskDefinition,
+        result: Mapping[str, Any] | None = None,
+        *,
+        claim: NextClaim | None = None,
     ) -> Pending:
         """Like `complete_task`, but do not wait: results that come together share a commit."""
         values = json_object(result or {}, f"result of {task.name}")
@@ -158,7 +169,7 @@ class Evaluator:
             stored = self._stored(context, task)
             self._accept(context, context.require(stored.step_id), stored, values)
 
-        return self._decide_on_task(task, act)
+        return self._decide_on_task(task, act, claim)
 
     def fail_task(self, task: TaskDefinition, error: BaseException | str) -> None:
         """Record that the handler of a claimed task failed.
@@ -263,8 +274,10 @@ class Evaluator:
 
     # Decisions. Programs are read before: others wait for the transaction, and it may take long.
 
-    def _decide_on_task(self, task: TaskDefinition, act: Act[None]) -> Pending:
-        return self._decisions.about_task(task, self._plans.get(task.flow_id), act)
+    def _decide_on_task(
+        self, task: TaskDefinition, act: Act[None], claim: NextClaim | None = None
+    ) -> Pending:
+        return self._decisions.about_task(task, self._plans.get(task.flow_id), act, claim)
 
     def _decide_on_step(self, step_id: StepId, act: Act[T]) -> T:
         step = self.persistence.get_step(step_id)

@@ -26,6 +26,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from afl.ids import stable_id
+from afl.runtime.claims import DEFAULT_LEASE_MS as DEFAULT_LEASE_MS
 from afl.runtime.entities import (
     EventDefinition,
     FlowDefinition,
@@ -47,8 +48,6 @@ from afl.runtime.types import BlockId, EventId, StatementId, StepId, WorkflowId
 T = TypeVar("T")
 
 DEFAULT_TASK_LIST = "default"
-#: A lease lasts this long unless it is renewed; renewal comes at every third of it.
-DEFAULT_LEASE_MS = 15_000
 
 
 # Ids that follow from what a thing is: it can exist only once, on any store.

@@ -129,7 +129,7 @@ class Plan:
         self.program = program
         self.names = program.names
         self._bodies: dict[str, Bodies] = {}
-        self._statements: dict[str, Statement] = {}
+        self._statements: dict[StatementId | None, Statement] = {}
         self._blocks: dict[str, Block] = {}
         #: Bodies of steps whose statements are still to be made: nesting costs no stack.
         self._pending: list[tuple[Bodies, ast.Body, ast.CatchClause | None, str]] = []
@@ -141,7 +141,8 @@ class Plan:
         """What runs behind a declaration; None if it is not of this program."""
         return self._bodies.get(declared.qualified)
 
-    def statement(self, statement_id: StatementId) -> Statement:
+    def statement(self, statement_id: StatementId | None) -> Statement:
+        """Raises KeyError for what is no statement of this program."""
         return self._statements[statement_id]
 
     def block(self, statement_id: StatementId) -> Block:

@@ -114,7 +114,7 @@ class EventTransmitHandler:
     ) -> None:
         payload = {name: each.value for name, each in step.attributes.params.items()}
         policy = _policy(step, declared, context, payload)
-        context.add_task(new_task(step, context, declared.qualified, EVENT_DATA, payload, policy))
+        context.queue_task(new_task(step, context, declared.qualified, EVENT_DATA, payload, policy))
         context.tell(TaskQueued, step=step.id, facet=declared.qualified)
 
 

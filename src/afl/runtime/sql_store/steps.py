@@ -62,6 +62,7 @@ _ATTRIBUTES = _FIELDS.index("attributes")
 _VERSION = _FIELDS.index("version")
 _FOREACH_VALUE = _FIELDS.index("foreach_value")
 _SEQUENCE = _FIELDS.index("sequence")
+_ENUMS = tuple(map(_FIELDS.index, ("object_type", "container_type", "state")))
 _values = attrgetter(*_FIELDS)
 
 _INSERT = insert_sql("step", COLUMNS)
@@ -106,6 +107,10 @@ _read_attributes = reader_of(dict[str, tuple[Any, str]])
 
 def _row(step: StepDefinition) -> list[Any]:
     row = list(_values(step))
+    for index in _ENUMS:
+        # SQLite's module asks long for how to store what is not plain text.
+        if row[index] is not None:
+            row[index] = str(row[index])
     row[_TRANSITION] = _flags(step.transition)
     row[_ATTRIBUTES] = _packed(step.attributes.params)
     row[_VERSION] = _version_text(step.version)

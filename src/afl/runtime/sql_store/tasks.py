@@ -158,7 +158,7 @@ def newest_in(state: str) -> str:
 
 
 def create(tx: Transaction, tasks: Sequence[TaskDefinition]) -> None:
-    for each in tasks:
+    for each in filter(_is_stray, tasks):  # another of the same id is refused anyway
         _require_alone(tx, each)
     tx.executemany(TASKS.insert, map(TASKS.row, tasks))
     _announce(tx, tasks)
