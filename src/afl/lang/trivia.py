@@ -27,7 +27,7 @@ GAP = rf"(?:\s|{COMMENT})*+"
 _SCRIPT_OR_OPAQUE = re.compile(
     rf"{STRING}|{COMMENT}"
     # Here `script` is a name and the brace belongs to something else.
-    rf"|\b(?:schema|namespace|foreach|in|as)\b{GAP}[\w.]+"
+    rf"|(?<![\w.$])(?:schema|namespace|foreach|in|as)\b{GAP}[\w.]+"
     rf"|(?P<script>(?<![\w.$])script\b{GAP}(?:[A-Za-z_]\w*{GAP})?\{{)",
     re.DOTALL,
 )

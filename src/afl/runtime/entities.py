@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import Any
 
+from afl.runtime.names import short_name
 from afl.runtime.states import EventState
 from afl.runtime.types import EventId, StepId, WorkflowId
 
@@ -120,7 +121,7 @@ class TaskDefinition:
     @property
     def short_name(self) -> str:
         """The name behind the last dot."""
-        return self.name.rpartition(".")[2]
+        return short_name(self.name)
 
     @property
     def is_over(self) -> bool:

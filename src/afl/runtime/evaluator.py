@@ -84,6 +84,7 @@ class Evaluator:
         JSON.
         """
         declared = program.workflow(workflow)
+        json_object({"key": key}, "submitting")
         given = json_object(inputs or {}, f"inputs of {declared.qualified}")
         new = starting.NewRun(program, declared, given, key, runner_id, task_list)
         plan = self._plans.of(program)

@@ -70,7 +70,7 @@ def _text(value: str, place: str) -> str:
         value.encode("utf-8")
     except UnicodeEncodeError:
         raise _Refused(place, "is text that is not valid Unicode (a lone surrogate)") from None
-    return str(value)
+    return str.__str__(value)  # plain text, also of an enum
 
 
 def _kind(value: object) -> str:

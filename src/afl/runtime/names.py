@@ -17,8 +17,8 @@ class AmbiguousHandler(UsageError):  # noqa: N818 - what happened is what caller
 
 
 def short_name(name: str) -> str:
-    """The part behind the last dot."""
-    return name.rpartition(".")[2]
+    """The part behind the last dot. Tasks of the runtime itself (`afl:…`) have no shorter name."""
+    return name if ":" in name else name.rpartition(".")[2]
 
 
 def is_short(name: str) -> bool:

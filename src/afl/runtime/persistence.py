@@ -99,7 +99,8 @@ class IterationChanges:
     there and must not have been written since it was read (`Conflict`; `sequence` and `version`
     tell). Only how things stand is updated, not what they are: of a step its state, transition,
     values and counters; of a task its state, claim, error and times; of a run its state, times,
-    error and retention. Updated events are replaced.
+    error and retention. A task moves only as `TASK_TRANSITIONS` allows. Updated events are
+    replaced.
     """
 
     created_steps: list[StepDefinition] = field(default_factory=list)
@@ -332,7 +333,7 @@ class TaskStore(Protocol):
         self, claims: Sequence[Claim], lease_ms: int = DEFAULT_LEASE_MS
     ) -> list[bool]:
         """Let each lease end `lease_ms` from now; False for a claim that is lost. A lease that
-        has lapsed but that nobody has claimed is renewed. Never makes a lease shorter."""
+        has lapsed is renewed as long as nobody has claimed that task. Never makes one shorter."""
 
     def release_task(self, claim: Claim, *, not_before: int = 0) -> bool:
         """Give unstarted or interrupted work back, to its place in the queue; the delivery does
@@ -372,7 +373,8 @@ class LockStore(Protocol):
     def extend_lock(self, key: str, duration_ms: int, *, owner: str | None = None) -> bool:
         """Let it end `duration_ms` from now; False if it is not held, or by somebody else."""
 
-    def get_all_locks(self) -> list[LockDefinition]: ...
+    def get_all_locks(self) -> list[LockDefinition]:
+        """Those that somebody holds now."""
 
 
 class FleetStore(Protocol):
@@ -414,7 +416,8 @@ class FlowStore(Protocol):
 
 class RunStore(Protocol):
     """Runs are `RunnerDefinition`s: `workflow_id` is the id of the run, `uuid` that of its
-    record. They are the same unless the caller of `execute` gave a `runner_id`."""
+    record. They are the same unless the caller of `execute` gave a `runner_id`. A key belongs to
+    one run: another one with it is a `Conflict`."""
 
     def save_runner(self, runner: RunnerDefinition) -> None: ...
 
@@ -431,7 +434,8 @@ class RunStore(Protocol):
     def get_all_runners(self, limit: int = 100) -> list[RunnerDefinition]:
         """Newest first."""
 
-    def update_runner_state(self, runner_id: str, state: str) -> bool: ...
+    def update_runner_state(self, runner_id: str, state: str) -> bool:
+        """Whether the run is there. An end sets its end time, which its retention counts from."""
 
     def wait_for_run(
         self,

@@ -22,7 +22,7 @@ from afl.lang.sources import load_files
 
 ROOT = Path(__file__).parents[3]
 VALID = sorted((ROOT / "tests/language/rules").glob("valid_*.afl"))
-EXAMPLES = sorted(each for each in (ROOT / "examples").iterdir() if each.is_dir())
+EXAMPLES = sorted({each.parent for each in (ROOT / "examples").rglob("*.afl")})
 
 TEXT = """
 workflow Close() andThen { }

@@ -211,3 +211,9 @@ def test_text_in_a_string_is_no_doc_comment() -> None:
 def test_a_doc_comment_on_a_statement_means_nothing() -> None:
     text = "workflow Bake() andThen { /** Kneads. */ a = Knead() }"
     assert parse(text) == parse(text.replace("/** Kneads. */", ""))
+
+
+@pytest.mark.parametrize("name", ["in", "schema", "namespace", "foreach", "as"])
+def test_a_keyword_at_the_end_of_a_qualified_name_is_a_part_of_that_name(name: str) -> None:
+    text = f"namespace a {{ use b.{name} schema script {{ x: Long }} }}"
+    assert mask_scripts(text) == text
