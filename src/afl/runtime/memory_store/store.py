@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from afl.clock import SYSTEM_CLOCK, Clock, condition_of, now_ms
 from afl.errors import Conflict, StoreClosed, StoreMisused
 from afl.ids import new_id
 from afl.runtime.claims import ended, extended, may_follow, released
+from afl.runtime.conveniences import Conveniences
 from afl.runtime.entities import (
     EVENT_DATA,
     EventDefinition,
@@ -51,7 +52,7 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 
-class MemoryStore:
+class MemoryStore(Conveniences):
     """`owner` is who claims and locks where a call names nobody else; a fresh id if left out.
 
     Raises StoreClosed after `close`, and StoreMisused if a decision uses the store instead of its
@@ -179,11 +180,6 @@ class MemoryStore:
             # Whatever follows, whoever had claimed it has lost it.
             self._state.put_task(ended(task, state, self.now_ms(), task.error))
             return True
-
-    def claim_task(
-        self, task_names: list[str], task_list: str = DEFAULT_TASK_LIST
-    ) -> TaskDefinition | None:
-        return next(iter(self.claim_tasks(task_names, 1, task_list=task_list)), None)
 
     def claim_tasks(
         self,
@@ -390,34 +386,6 @@ class MemoryStore:
         return Pruned(len(removed), steps, tasks)
 
     # Handlers
-
-    def register_handler(
-        self,
-        facet_name: str,
-        module_uri: str,
-        entrypoint: str = "handle",
-        *,
-        version: str = "1.0.0",
-        checksum: str = "",
-        timeout_ms: int = 30000,
-        requirements: Iterable[str] = (),
-        metadata: Mapping[str, Any] | None = None,
-    ) -> HandlerRegistration:
-        now = self.now_ms()
-        registration = HandlerRegistration(
-            facet_name,
-            module_uri,
-            entrypoint,
-            version=version,
-            checksum=checksum,
-            timeout_ms=timeout_ms,
-            requirements=list(requirements),
-            metadata=dict(metadata or {}),
-            created=now,
-            updated=now,
-        )
-        self.save_handler_registration(registration)
-        return registration
 
     def save_handler_registration(self, registration: HandlerRegistration) -> None:
         with self._writing():

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from afl.runtime.entities import (
     HandlerRegistration,
@@ -66,34 +65,6 @@ class CatalogPort(Access):
         return self._read(SERVERS.all, "WHERE state = ? ORDER BY seq", state)
 
     # Handlers
-
-    def register_handler(
-        self,
-        facet_name: str,
-        module_uri: str,
-        entrypoint: str = "handle",
-        *,
-        version: str = "1.0.0",
-        checksum: str = "",
-        timeout_ms: int = 30000,
-        requirements: Iterable[str] = (),
-        metadata: Mapping[str, Any] | None = None,
-    ) -> HandlerRegistration:
-        now = self.now_ms()
-        registration = HandlerRegistration(
-            facet_name,
-            module_uri,
-            entrypoint,
-            version=version,
-            checksum=checksum,
-            timeout_ms=timeout_ms,
-            requirements=list(requirements),
-            metadata=dict(metadata or {}),
-            created=now,
-            updated=now,
-        )
-        self.save_handler_registration(registration)
-        return registration
 
     def save_handler_registration(self, registration: HandlerRegistration) -> None:
         self._write(catalog.save_handler, registration)

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from afl.clock import SYSTEM_CLOCK, Clock
 from afl.db.sqlite import Transaction
+from afl.runtime.conveniences import Conveniences
 from afl.runtime.persistence import Decision, IterationChanges
 from afl.runtime.sql_store.catalog_port import CatalogPort
 from afl.runtime.sql_store.changes import apply
@@ -20,7 +21,7 @@ from afl.runtime.sql_store.view import SqliteView
 T = TypeVar("T")
 
 
-class SqliteStore(StepPort, TaskPort, RunPort, CatalogPort):
+class SqliteStore(StepPort, TaskPort, RunPort, CatalogPort, Conveniences):
     """Keeps all of `afl.runtime.persistence.PersistenceAPI` in a file, durable across power loss.
 
     `owner` is who claims tasks and holds locks where nobody else is named; a fresh id unless it

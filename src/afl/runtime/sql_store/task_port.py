@@ -37,11 +37,6 @@ class TaskPort(Access):
     def update_task_state(self, task_id: str, state: str) -> bool:
         return self._write(lambda tx: tasks.change_state(tx, task_id, state, self.now_ms()))
 
-    def claim_task(
-        self, task_names: list[str], task_list: str = DEFAULT_TASK_LIST
-    ) -> TaskDefinition | None:
-        return next(iter(self.claim_tasks(task_names, 1, task_list=task_list)), None)
-
     def claim_tasks(
         self,
         task_names: Sequence[str],

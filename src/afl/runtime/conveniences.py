@@ -1,0 +1,44 @@
+"""What every store does in the same way: the short forms of other methods of the port."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from afl.runtime.entities import HandlerRegistration, TaskDefinition
+from afl.runtime.persistence import DEFAULT_TASK_LIST, PersistenceAPI
+
+
+class Conveniences:
+    def claim_task(
+        self: PersistenceAPI, task_names: list[str], task_list: str = DEFAULT_TASK_LIST
+    ) -> TaskDefinition | None:
+        return next(iter(self.claim_tasks(task_names, 1, task_list=task_list)), None)
+
+    def register_handler(
+        self: PersistenceAPI,
+        facet_name: str,
+        module_uri: str,
+        entrypoint: str = "handle",
+        *,
+        version: str = "1.0.0",
+        checksum: str = "",
+        timeout_ms: int = 30000,
+        requirements: Iterable[str] = (),
+        metadata: Mapping[str, Any] | None = None,
+    ) -> HandlerRegistration:
+        now = self.now_ms()
+        registration = HandlerRegistration(
+            facet_name,
+            module_uri,
+            entrypoint,
+            version=version,
+            checksum=checksum,
+            timeout_ms=timeout_ms,
+            requirements=list(requirements),
+            metadata=dict(metadata or {}),
+            created=now,
+            updated=now,
+        )
+        self.save_handler_registration(registration)
+        return registration
