@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import platform
 
-from benchmarks import engine, language, sqlite
+from benchmarks import engine, language, lifecycle, sqlite
 
 
 def main() -> None:
@@ -18,6 +18,7 @@ def main() -> None:
         "language": language.run(),
         "sqlite": sqlite.run(),
         "engine": engine.run(),
+        "lifecycle": lifecycle.run(),
     }
     print(json.dumps(result, indent=2))
 

@@ -12,14 +12,14 @@ PAYMENTS: dict[str, float] = {}
 
 
 def charge(payload: dict[str, Any]) -> dict[str, Any]:
-    payment = f"pay-{payload['order']}"
+    payment = payment_of(payload["order"])
     # The id comes from the order: charging the same order twice charges it once.
     PAYMENTS.setdefault(payment, payload["amount"])
     return {"payment": payment}
 
 
 def refund(payload: dict[str, Any]) -> dict[str, Any]:
-    PAYMENTS.pop(payload["payment"], None)
+    PAYMENTS.pop(payment_of(payload["order"]), None)
     return {}
 
 
@@ -31,3 +31,7 @@ def write_note(payload: dict[str, Any]) -> dict[str, Any]:
     # A worker with a model would ask it; here the note is the same for the same parcels.
     parcels = " and ".join(payload["parcels"])
     return {"text": f"Dear {payload['customer']}, your parcels are on their way: {parcels}."}
+
+
+def payment_of(order: str) -> str:
+    return f"pay-{order}"

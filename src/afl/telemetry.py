@@ -147,6 +147,97 @@ class TaskRetried(Event):
     error: Annotated[str, "how it failed this time"]
 
 
+@_event("phase_changed")
+class PhaseChanged(Event):
+    """A process went on to its next phase."""
+
+    phase: Annotated[str, "init, warmup, ready, drain or terminate"]
+    previous: Annotated[str, "the phase before it"]
+    duration_s: Annotated[float, "seconds it was in that one"]
+    reason: Annotated[str, "what made it go on"]
+
+
+@_event("check_failed", Severity.WARNING)
+class CheckFailed(Event):
+    """A dependency cannot be reached, or a warmup step failed; it will be tried again."""
+
+    check: Annotated[str, "name of the dependency or step"]
+    reason: Annotated[str, "what went wrong"]
+
+
+@_event("check_passed")
+class CheckPassed(Event):
+    """A dependency can be reached, for the first time or again, or a warmup step is done."""
+
+    check: Annotated[str, "name of the dependency or step"]
+
+
+@_event("timings_contradict", Severity.WARNING)
+class TimingsContradict(Event):
+    """Configured times do not fit together."""
+
+    reason: Annotated[str, "the rule and the numbers"]
+
+
+@_event("signal_handler_replaced", Severity.WARNING)
+class SignalHandlerReplaced(Event):
+    """Something took a signal from our handler, so this process may not hear that it is to stop."""
+
+    signal: Annotated[str, "name of the signal"]
+    holder: Annotated[str, "who handles it now"]
+
+
+@_event("drain_mode_changed")
+class DrainModeChanged(Event):
+    """A process was told to take no work for a while, or to take work again."""
+
+    is_on: Annotated[bool, "whether it takes no work now"]
+
+
+@_event("checkpoint_requested")
+class CheckpointRequested(Event):
+    """A loop was asked to save what is unfinished, because the time of the drain runs out."""
+
+    loop: Annotated[str, "name of the loop"]
+    reason: Annotated[str, "what made it urgent"]
+
+
+@_event("loop_failed", Severity.ERROR)
+class LoopFailed(Event):
+    """A loop ended with an error, so the whole process stops."""
+
+    loop: Annotated[str, "name of the loop"]
+    error: Annotated[str, "what it raised"]
+
+
+@_event("loop_abandoned", Severity.ERROR)
+class LoopAbandoned(Event):
+    """A loop did not end in time and is left behind."""
+
+    loop: Annotated[str, "name of the loop"]
+    handler: Annotated[str, "what it was running"]
+    line: Annotated[str, "where it hangs: file, line and function"]
+
+
+@_event("loop_stalled", Severity.ERROR)
+class LoopStalled(Event):
+    """A loop gives no sign of life; the watchdog goes one stage on."""
+
+    loop: Annotated[str, "name of the loop"]
+    stage: Annotated[str, "suspected, cancelled, forced or killed"]
+    silent_s: Annotated[float, "seconds without a beat and without progress"]
+    limit_s: Annotated[float, "seconds it may be silent"]
+    handler: Annotated[str, "the function it was running"]
+    line: Annotated[str, "where it hangs: file, line and function"]
+
+
+@_event("loop_recovered")
+class LoopRecovered(Event):
+    """A loop that seemed to hang gives signs of life again."""
+
+    loop: Annotated[str, "name of the loop"]
+
+
 #: Every kind of event there is, by name.
 EVENTS: tuple[type[Event], ...] = tuple(_kinds[name] for name in sorted(_kinds))
 

@@ -14,6 +14,7 @@ _EXPORTS = {
     **dict.fromkeys(("Evaluator", "Pending"), "afl.runtime.evaluator"),
     **dict.fromkeys(("ExecutionResult", "ExecutionStatus"), "afl.runtime.results"),
     "ExecutionContext": "afl.runtime.context",
+    "NextClaim": "afl.runtime.claims",
     "MemoryStore": "afl.runtime.memory_store",
     "SqliteStore": "afl.runtime.sql_store",
     **dict.fromkeys(
@@ -57,6 +58,29 @@ _EXPORTS = {
         ),
         "afl.runtime.errors",
     ),
+    **dict.fromkeys(
+        (
+            *("BaseLoop", "LoopGroup", "LoopRuns", "LoopState", "Runnable"),
+            *("ShutdownCoordinator", "Urgency", "wait_until"),
+        ),
+        "afl.runtime.lifecycle",
+    ),
+    **dict.fromkeys(
+        (
+            *("Dependency", "WarmupStep", "http_dependency", "mailbox_dependency"),
+            *("model_dependency", "store_dependency"),
+        ),
+        "afl.runtime.dependencies",
+    ),
+    "Phase": "afl.runtime.phases",
+    **dict.fromkeys(("Replaced", "take_back"), "afl.runtime.signals"),
+    "Heartbeat": "afl.runtime.heartbeat",
+    **dict.fromkeys(("HealthServer", "Report"), "afl.runtime.health"),
+    **dict.fromkeys(("Watchdog", "LoopView", "Stall", "StallStage"), "afl.runtime.watchdog"),
+    **dict.fromkeys(
+        ("Notice", "SpotNotice", "PreemptionNotice", "FileTrigger"), "afl.runtime.notices"
+    ),
+    "Metrics": "afl.runtime.metrics",
 }
 
 __all__ = list(_EXPORTS)
