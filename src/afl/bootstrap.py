@@ -5,7 +5,7 @@ The only module that knows concrete stores. Each is imported when it is wanted.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from afl.backoff import parse_duration
 from afl.errors import ConfigurationError
@@ -44,3 +44,22 @@ def evaluator(store: PersistenceAPI, config: Config) -> Evaluator:
     scripts = config.scripts
     executor = ScriptExecutor(parse_duration(scripts.timeout)) if scripts.enabled else None
     return Evaluator(store, scripts=executor)
+
+
+def group_options(config: Config) -> dict[str, Any]:
+    """What the settings say of a group, for `LoopGroup(loops, **group_options(config))`.
+
+    What is unset is left out, so that the group's own default holds.
+    """
+    from afl.config import UNSET
+
+    given = config.lifecycle
+    times = {
+        "drain_deadline_seconds": given.drain_deadline,
+        "settle_seconds": given.settle,
+        "max_processing_seconds": given.max_processing,
+        "termination_grace_seconds": given.termination_grace,
+        "pre_stop_seconds": given.pre_stop,
+    }
+    options = {name: parse_duration(time) for name, time in times.items() if time != UNSET}
+    return options if given.health_port == UNSET else options | {"health_port": given.health_port}

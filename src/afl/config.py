@@ -33,6 +33,9 @@ _PREFIX = "AFL_"
 #: Variables of the test suite, which are no settings of the product.
 _TEST_PREFIX = "AFL_TEST_"
 
+#: 0 is any port that is free.
+_PORTS = range(65536)
+
 
 def _hide(_value: object) -> object:
     return log.HIDDEN
@@ -121,6 +124,24 @@ def duration(*words: str) -> Kind:
 
     others = "".join(f", or {word}" for word in words)
     return Kind(f"a duration such as 30s, 15m or 30d{others}", accept, accept)
+
+
+def port(*words: str) -> Kind:
+    """A TCP port, kept as a number; or one of these words."""
+
+    def accept(value: object) -> object:
+        if isinstance(value, str) and value.lower() in words:
+            return value.lower()
+        # A bool is an int to Python, but nobody means a port by true.
+        if not isinstance(value, int) or isinstance(value, bool) or value not in _PORTS:
+            raise ValueError
+        return value
+
+    def parse(text: str) -> object:
+        return accept(int(text) if text.isascii() and text.isdigit() else text)
+
+    others = "".join(f", or {word}" for word in words)
+    return Kind(f"a port from 0 to {_PORTS[-1]}{others}", accept, parse)
 
 
 BOOL = Kind("true or false", _accept_bool, _parse_bool)
@@ -235,6 +256,53 @@ class RetentionConfig:
     )
 
 
+#: The word for a setting that leaves the decision to the code.
+UNSET = "unset"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LifecycleConfig:
+    """How groups of loops stop and are probed; `bootstrap.group_options` hands it to them."""
+
+    drain_deadline: str = setting(
+        duration(UNSET),
+        UNSET,
+        "How long loops may take to finish or save their work once the process is to stop.",
+        flag="--drain-deadline",
+    )
+    settle: str = setting(
+        duration(UNSET),
+        UNSET,
+        "The least time that probes are answered after readiness has failed.",
+        flag="--settle",
+    )
+    max_processing: str = setting(
+        duration(UNSET),
+        UNSET,
+        "The longest that one message may take. Only compared with the other times.",
+        flag="--max-processing",
+    )
+    termination_grace: str = setting(
+        duration(UNSET),
+        UNSET,
+        "What the platform grants between its SIGTERM and its SIGKILL. Only compared with the "
+        "other times.",
+        flag="--termination-grace",
+    )
+    pre_stop: str = setting(
+        duration(UNSET),
+        UNSET,
+        "What the platform's pre-stop hook takes of that. Only compared with the other times.",
+        flag="--pre-stop",
+    )
+    health_port: int | str = setting(
+        port(UNSET),
+        UNSET,
+        "Where probes are answered; 0 is any free port.",
+        flag="--health-port",
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
     """All settings of a process, and where each came from."""
@@ -244,6 +312,7 @@ class Config:
     language: LanguageConfig = field(default_factory=LanguageConfig)
     scripts: ScriptsConfig = field(default_factory=ScriptsConfig)
     retention: RetentionConfig = field(default_factory=RetentionConfig)
+    lifecycle: LifecycleConfig = field(default_factory=LifecycleConfig)
 
     #: The settings file that was read.
     file: Path | None = None
@@ -280,6 +349,7 @@ _GROUPS: dict[str, type[Any]] = {
     "language": LanguageConfig,
     "scripts": ScriptsConfig,
     "retention": RetentionConfig,
+    "lifecycle": LifecycleConfig,
 }
 
 #: Every setting there is.

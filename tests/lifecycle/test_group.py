@@ -8,6 +8,8 @@ import socket
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -83,12 +85,31 @@ def test_a_group_has_its_own_defaults() -> None:
         assert loop.options["wait_time_seconds"] == 30
 
 
+class Late(LoopGroup):
+    """The mistake: that there is nothing to run is seen when the signals are taken already."""
+
+    def __init__(self, loops: Any) -> None:
+        self.loops = tuple(loops)
+
+    def run(self, **_options: Any) -> None:
+        ShutdownCoordinator.install()
+        raise UsageError("give it at least one loop")
+
+
+def run_an_empty_group(kind: type[LoopGroup]) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        with pytest.raises(UsageError, match="at least one"):
+            kind(loops=[]).run()
+        assert signal.getsignal(signal.SIGTERM) is before
+    finally:
+        ShutdownCoordinator.reset()
+
+
 def test_a_group_needs_a_loop() -> None:
     """An empty group must fail before it has taken a signal or a port."""
-    before = signal.getsignal(signal.SIGTERM)
-    with pytest.raises(UsageError, match="at least one"):
-        LoopGroup(loops=[])
-    assert signal.getsignal(signal.SIGTERM) is before
+    run_an_empty_group(LoopGroup)
+    is_caught(lambda: run_an_empty_group(Late))
 
 
 def test_a_group_ends_when_all_its_loops_have() -> None:
@@ -346,6 +367,44 @@ def test_a_port_that_is_taken_leaves_nothing_behind(
     monkeypatch.setattr(GroupRun, "_make_watchdog", start_early)
     is_caught(lambda: start_without_a_port(taken_port))
     started[0].stop()
+
+
+class Unwatchable:
+    """A notice that cannot be watched for."""
+
+    def start(self, on_notice: Callable[[str], None]) -> None:
+        raise RuntimeError("no such service")
+
+    def stop(self) -> None:
+        pass
+
+
+def fail_half_way_through_the_start(file: Path) -> None:
+    loop = IdleLoop()
+    group = LoopGroup(
+        [loop],
+        notices=[FileTrigger(file), Unwatchable()],
+        health_port=0,
+        health_host="127.0.0.1",
+    )
+    handler = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(RuntimeError, match="no such service"):
+        group.run()
+    assert loop.runs == 0
+    assert signal.getsignal(signal.SIGTERM) is handler
+    assert group.health_address is None
+    assert not group.running
+
+
+def test_a_start_that_fails_half_way_closes_what_it_had_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Probes that are still answered would tell of a process that does nothing."""
+    fail_half_way_through_the_start(tmp_path / "stop")
+    serve = GroupRun._serve_health
+    with ExitStack() as later:
+        monkeypatch.setattr(GroupRun, "_serve_health", lambda self, _stack: serve(self, later))
+        is_caught(lambda: fail_half_way_through_the_start(tmp_path / "stop"))
 
 
 def run_three_times() -> None:

@@ -351,10 +351,16 @@ ShutdownCoordinator.install()
 thread = threading.Thread(target=group.run, daemon=True)
 thread.start()
 # Signals go to another thread then, and the wait of this one is not interrupted.
+def tell_when_it_waits():
+    main = threading.main_thread().ident
+    while sys._current_frames()[main].f_code.co_name not in ('join', '_wait_for_tstate_lock'):
+        time.sleep(0.001)
+    say('waiting')
+threading.Thread(target=tell_when_it_waits, daemon=True).start()
 signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
-say('waiting')
+began = time.monotonic()
 thread.join(PATIENCE)
-say('ended', not thread.is_alive())
+say('ended', time.monotonic() - began < PATIENCE)
 os._exit(0)
 """
 WITHOUT_A_SOCKET = """
@@ -374,7 +380,7 @@ def stop_while_the_main_thread_waits(patience_s: float = 30.0, mistake: str = ""
 def test_a_signal_is_heard_although_the_main_thread_does_not_wake_up() -> None:
     """Python handles signals when its main thread runs, which may be never."""
     stop_while_the_main_thread_waits()
-    is_caught(lambda: stop_while_the_main_thread_waits(0.4, WITHOUT_A_SOCKET))
+    is_caught(lambda: stop_while_the_main_thread_waits(2.0, WITHOUT_A_SOCKET))
 
 
 def test_installing_off_the_main_thread_fails_and_the_main_thread_still_can() -> None:
@@ -443,26 +449,40 @@ say('done')
         assert process.end()[0] == 0
 
 
-def test_stops_are_heard_in_a_forked_child() -> None:
-    """A fork copies neither the thread that acts for handlers nor those of others."""
-    code = """
+FORK = """
 import warnings
 warnings.simplefilter('ignore')
 IdleLoop('parent')
+MISTAKE
 pid = os.fork()
 if pid == 0:
+    threading.Timer(PATIENCE, lambda: os._exit(3)).start()
     LoopGroup([Idle('one')]).run()
     say('done')
     os._exit(0)
 say('pid', pid)
-say('code', os.waitpid(pid, 0)[1])
+say('code', os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 """
+WITHOUT_A_NEW_THREAD = """
+from afl.runtime import aside
+aside.start_aside = lambda: setattr(aside, '_is_started', True)
+"""
+
+
+def stop_a_forked_child(patience_s: float = 40.0, mistake: str = "") -> None:
+    code = FORK.replace("MISTAKE", mistake).replace("PATIENCE", str(patience_s))
     with child(code) as process:
         process.hears("working one")
         os.kill(int(process.hears("pid ").split()[1]), TERM)
         process.hears("done")
         process.hears("code 0")
         assert process.end()[0] == 0
+
+
+def test_stops_are_heard_in_a_forked_child() -> None:
+    """A fork copies neither the thread that acts for handlers nor those of others."""
+    stop_a_forked_child()
+    is_caught(lambda: stop_a_forked_child(0.4, WITHOUT_A_NEW_THREAD))
 
 
 def test_a_signal_for_a_forked_child_is_not_one_for_its_parent() -> None:

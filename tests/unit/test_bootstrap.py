@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.lifecycle.loops import IdleLoop
 
 import afl
-from afl.bootstrap import evaluator, open_store
+from afl.bootstrap import evaluator, group_options, open_store
 from afl.config import load_config
 from afl.errors import ConfigurationError
+from afl.runtime.lifecycle import LoopGroup
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.sql_store import SqliteStore
@@ -60,3 +62,30 @@ def test_a_script_may_take_as_long_as_the_settings_say(tmp_path: Path) -> None:
     assert found is not None
     assert found.error is not None
     assert found.error["message"] == "the script timed out after 300ms"
+
+
+def test_a_group_is_told_what_the_settings_say_and_no_more(tmp_path: Path) -> None:
+    assert group_options(load_config(environ={}, directory=tmp_path)) == {}
+    environ = {
+        "AFL_LIFECYCLE_DRAIN_DEADLINE": "2m",
+        "AFL_LIFECYCLE_SETTLE": "5s",
+        "AFL_LIFECYCLE_MAX_PROCESSING": "10m",
+        "AFL_LIFECYCLE_TERMINATION_GRACE": "150",
+        "AFL_LIFECYCLE_PRE_STOP": "0s",
+        "AFL_LIFECYCLE_HEALTH_PORT": "0",
+    }
+    assert group_options(load_config(environ=environ, directory=tmp_path)) == {
+        "drain_deadline_seconds": 120.0,
+        "settle_seconds": 5.0,
+        "max_processing_seconds": 600.0,
+        "termination_grace_seconds": 150.0,
+        "pre_stop_seconds": 0.0,
+        "health_port": 0,
+    }
+
+
+def test_times_of_the_environment_are_compared_with_each_other(tmp_path: Path) -> None:
+    environ = {"AFL_LIFECYCLE_DRAIN_DEADLINE": "2m", "AFL_LIFECYCLE_TERMINATION_GRACE": "130s"}
+    options = group_options(load_config(environ=environ, directory=tmp_path))
+    with pytest.raises(ConfigurationError, match=r"termination_grace_seconds \(130 s\)"):
+        LoopGroup([IdleLoop()], strict=True, **options).run()

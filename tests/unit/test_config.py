@@ -99,6 +99,34 @@ def test_what_is_no_duration_is_refused(folder: Path, given: str) -> None:
         load_config(environ={"AFL_SCRIPTS_TIMEOUT": "never"}, directory=folder)
 
 
+@pytest.mark.parametrize(
+    ("given", "kept"), [("8080", 8080), ("0", 0), ("65535", 65535), ("UNSET", "unset")]
+)
+def test_ports_are_kept_as_numbers(folder: Path, given: str, kept: int | str) -> None:
+    config = load_config(environ={"AFL_LIFECYCLE_HEALTH_PORT": given}, directory=folder)
+    assert config.lifecycle.health_port == kept
+
+
+@pytest.mark.parametrize("given", ["65536", "-1", "http", "", "80.0", "²"])
+def test_what_is_no_port_is_refused(folder: Path, given: str) -> None:
+    text = problems(environ={"AFL_LIFECYCLE_HEALTH_PORT": given}, directory=folder)
+    assert "expected a port from 0 to 65535, or unset" in text
+
+
+@pytest.mark.parametrize("given", ["true", '"8080"', "80.0"])
+def test_a_port_in_the_file_is_a_number(folder: Path, given: str) -> None:
+    write(folder, f"lifecycle.health_port = {given}")
+    assert "lifecycle.health_port" in problems(directory=folder)
+
+
+def test_times_of_the_lifecycle_are_unset_until_somebody_says_them(folder: Path) -> None:
+    write(folder, 'lifecycle.drain_deadline = 120\nlifecycle.settle = "5s"\n')
+    environ = {"AFL_LIFECYCLE_TERMINATION_GRACE": "150s", "AFL_LIFECYCLE_SETTLE": "unset"}
+    found = load_config(environ=environ, directory=folder).lifecycle
+    assert (found.drain_deadline, found.termination_grace) == ("2m", "2m30s")
+    assert (found.settle, found.max_processing, found.pre_stop) == ("unset", "unset", "unset")
+
+
 def test_flags_that_were_not_given_count_for_nothing(folder: Path) -> None:
     flags = {"log.level": None, "language.strict": False, "language.library_paths": ["x"]}
     config = load_config(flags, {"AFL_LOG_LEVEL": "error"}, folder)
@@ -303,15 +331,21 @@ def test_show_prints_each_setting_with_its_origin(
     result = CliRunner().invoke(app, ["config", "show"])
     assert result.exit_code == 0
     assert result.stdout.splitlines() == [
-        "setting                 value                        origin",
-        "store.url               postgresql://afl:***@db/afl  environment AFL_STORE_URL",
-        "log.level               info                         default",
-        "log.format              auto                         default",
-        "language.library_paths  (none)                       default",
-        "language.strict         true                         afl.toml key language.strict",
-        "scripts.enabled         false                        default",
-        "scripts.timeout         30s                          default",
-        "retention.runs          30d                          default",
+        "setting                      value                        origin",
+        "store.url                    postgresql://afl:***@db/afl  environment AFL_STORE_URL",
+        "log.level                    info                         default",
+        "log.format                   auto                         default",
+        "language.library_paths       (none)                       default",
+        "language.strict              true                         afl.toml key language.strict",
+        "scripts.enabled              false                        default",
+        "scripts.timeout              30s                          default",
+        "retention.runs               30d                          default",
+        "lifecycle.drain_deadline     unset                        default",
+        "lifecycle.settle             unset                        default",
+        "lifecycle.max_processing     unset                        default",
+        "lifecycle.termination_grace  unset                        default",
+        "lifecycle.pre_stop           unset                        default",
+        "lifecycle.health_port        unset                        default",
     ]
     assert "did you mean AFL_LOG_LEVEL?" in result.stderr
 
