@@ -43,6 +43,7 @@ class ExecutionContext:
         max_depth: int,
         runs_scripts: bool,
         owner: str,
+        is_heard: bool = True,
     ) -> None:
         self.view = view
         self.run = run
@@ -52,6 +53,7 @@ class ExecutionContext:
         #: Who owns the tasks that the evaluator does itself.
         self.owner = owner
         self.now = view.now_ms()
+        self._is_heard = is_heard
         #: Told to the outside once all is committed.
         self.told: list[tuple[type[Event], dict[str, Any]]] = []
         self.changes = IterationChanges()
@@ -302,7 +304,8 @@ class ExecutionContext:
 
     def tell(self, kind: type[Event], **facts: Any) -> None:
         """An event for the outside, emitted once all is committed."""
-        self.told.append((kind, {"run": self.run.workflow_id, **facts}))
+        if self._is_heard:
+            self.told.append((kind, {"run": self.run.workflow_id, **facts}))
 
     def add_log(self, log: LogDefinition) -> None:
         log.order = self.now * 1000 + self._log_order

@@ -82,6 +82,7 @@ class Decisions:
             max_depth=self._settings.max_depth,
             runs_scripts=self._settings.runs_scripts,
             owner=self._settings.owner,
+            is_heard=self._telemetry.is_heard,
         )
 
     def about_run(self, workflow_id: WorkflowId, plan: Plan, act: Act[T]) -> T:

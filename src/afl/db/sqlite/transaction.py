@@ -32,7 +32,7 @@ class Reader:
 
     def query_one(self, sql: str, parameters: Parameters = ()) -> Row | None:
         """The first row, or None."""
-        cursor = self._run(sql, parameters)
+        cursor = self._usable(sql).execute(sql, parameters)
         try:
             row: Row | None = cursor.fetchone()
             return row
@@ -42,13 +42,10 @@ class Reader:
 
     def query_all(self, sql: str, parameters: Parameters = ()) -> list[Row]:
         """All rows. Writing statements with RETURNING are queries, too."""
-        return self._run(sql, parameters).fetchall()
+        return self._usable(sql).execute(sql, parameters).fetchall()
 
     def end(self) -> None:
         self._connection = None
-
-    def _run(self, sql: str, parameters: Parameters) -> sqlite3.Cursor:
-        return self._usable(sql).execute(sql, parameters)
 
     def _usable(self, sql: str) -> sqlite3.Connection:
         connection = self._connection
@@ -61,7 +58,9 @@ class Reader:
         # that error and went on would write each statement in a transaction of its own.
         if not connection.in_transaction:
             raise StoreMisused("this transaction was undone after an error; let that error out")
-        if sql not in _harmless and _CONTROL.match(sql):
+        if sql in _harmless:
+            return connection
+        if _CONTROL.match(sql):
             raise StoreMisused(
                 f"{sql.split()[0].upper()} in a transaction: it begins and ends by itself; raise "
                 "to undo it"
@@ -83,7 +82,7 @@ class Transaction(Reader):
 
     def execute(self, sql: str, parameters: Parameters = ()) -> int:
         """Run one statement; the number of rows it inserted, changed or deleted."""
-        cursor = self._run(sql, parameters)
+        cursor = self._usable(sql).execute(sql, parameters)
         try:
             return max(cursor.rowcount, 0)
         finally:
