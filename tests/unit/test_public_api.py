@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import importlib
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from benchmarks.language import generated_program
 
 import afl
+from afl import runtime
 
 
 def loaded_by(code: str) -> set[str]:
@@ -25,6 +28,18 @@ def loaded_by(code: str) -> set[str]:
 def test_every_public_name_can_be_imported(name: str) -> None:
     assert getattr(afl, name) is not None
     assert name in dir(afl)
+
+
+@pytest.mark.parametrize("name", runtime.__all__)
+def test_every_public_name_of_the_runtime_can_be_imported(name: str) -> None:
+    assert getattr(runtime, name) is not None
+    assert name in dir(runtime)
+
+
+def test_type_checkers_see_the_same_names_of_the_runtime() -> None:
+    text = Path(str(runtime.__file__)).read_text("utf-8")
+    seen = re.findall(r"^    from (\S+) import (\w+) as \2$", text, re.MULTILINE)
+    assert {name: module for module, name in seen} == runtime._EXPORTS
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

@@ -7,7 +7,7 @@ the drivers of the others.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 #: Public name → module that has it.
 _EXPORTS = {
@@ -84,6 +84,108 @@ _EXPORTS = {
 }
 
 __all__ = list(_EXPORTS)
+
+if TYPE_CHECKING:
+    from afl.runtime.claims import NextClaim as NextClaim
+    from afl.runtime.context import ExecutionContext as ExecutionContext
+    from afl.runtime.dependencies import Dependency as Dependency
+    from afl.runtime.dependencies import WarmupStep as WarmupStep
+    from afl.runtime.dependencies import http_dependency as http_dependency
+    from afl.runtime.dependencies import mailbox_dependency as mailbox_dependency
+    from afl.runtime.dependencies import model_dependency as model_dependency
+    from afl.runtime.dependencies import store_dependency as store_dependency
+    from afl.runtime.entities import EventDefinition as EventDefinition
+    from afl.runtime.entities import FlowDefinition as FlowDefinition
+    from afl.runtime.entities import FlowIdentity as FlowIdentity
+    from afl.runtime.entities import HandledCount as HandledCount
+    from afl.runtime.entities import HandlerRegistration as HandlerRegistration
+    from afl.runtime.entities import LockDefinition as LockDefinition
+    from afl.runtime.entities import LockMetaData as LockMetaData
+    from afl.runtime.entities import LogDefinition as LogDefinition
+    from afl.runtime.entities import NoteImportance as NoteImportance
+    from afl.runtime.entities import NoteOriginator as NoteOriginator
+    from afl.runtime.entities import NoteType as NoteType
+    from afl.runtime.entities import Parameter as Parameter
+    from afl.runtime.entities import PublishedSource as PublishedSource
+    from afl.runtime.entities import RunnerDefinition as RunnerDefinition
+    from afl.runtime.entities import RunnerState as RunnerState
+    from afl.runtime.entities import ServerDefinition as ServerDefinition
+    from afl.runtime.entities import ServerState as ServerState
+    from afl.runtime.entities import SourceText as SourceText
+    from afl.runtime.entities import TaskDefinition as TaskDefinition
+    from afl.runtime.entities import TaskState as TaskState
+    from afl.runtime.entities import UserDefinition as UserDefinition
+    from afl.runtime.entities import WorkflowDefinition as WorkflowDefinition
+    from afl.runtime.entities import WorkflowMetaData as WorkflowMetaData
+    from afl.runtime.errors import InvalidRunStateError as InvalidRunStateError
+    from afl.runtime.errors import InvalidStepStateError as InvalidStepStateError
+    from afl.runtime.errors import RunNotFoundError as RunNotFoundError
+    from afl.runtime.errors import StaleFence as StaleFence
+    from afl.runtime.errors import StepFailure as StepFailure
+    from afl.runtime.errors import StepNotFoundError as StepNotFoundError
+    from afl.runtime.evaluator import Evaluator as Evaluator
+    from afl.runtime.evaluator import Pending as Pending
+    from afl.runtime.events import EventDispatcher as EventDispatcher
+    from afl.runtime.events import EventManager as EventManager
+    from afl.runtime.health import HealthServer as HealthServer
+    from afl.runtime.health import Report as Report
+    from afl.runtime.heartbeat import Heartbeat as Heartbeat
+    from afl.runtime.lifecycle import BaseLoop as BaseLoop
+    from afl.runtime.lifecycle import LoopGroup as LoopGroup
+    from afl.runtime.lifecycle import LoopRuns as LoopRuns
+    from afl.runtime.lifecycle import LoopState as LoopState
+    from afl.runtime.lifecycle import Runnable as Runnable
+    from afl.runtime.lifecycle import ShutdownCoordinator as ShutdownCoordinator
+    from afl.runtime.lifecycle import Urgency as Urgency
+    from afl.runtime.lifecycle import wait_until as wait_until
+    from afl.runtime.memory_store import MemoryStore as MemoryStore
+    from afl.runtime.metrics import Metrics as Metrics
+    from afl.runtime.notices import FileTrigger as FileTrigger
+    from afl.runtime.notices import Notice as Notice
+    from afl.runtime.notices import PreemptionNotice as PreemptionNotice
+    from afl.runtime.notices import SpotNotice as SpotNotice
+    from afl.runtime.persistence import Claim as Claim
+    from afl.runtime.persistence import IterationChanges as IterationChanges
+    from afl.runtime.persistence import PersistenceAPI as PersistenceAPI
+    from afl.runtime.persistence import View as View
+    from afl.runtime.phases import Phase as Phase
+    from afl.runtime.results import ExecutionResult as ExecutionResult
+    from afl.runtime.results import ExecutionStatus as ExecutionStatus
+    from afl.runtime.script_executor import ScriptError as ScriptError
+    from afl.runtime.script_executor import ScriptExecutor as ScriptExecutor
+    from afl.runtime.script_executor import ScriptResult as ScriptResult
+    from afl.runtime.signals import Replaced as Replaced
+    from afl.runtime.signals import take_back as take_back
+    from afl.runtime.sql_store import SqliteStore as SqliteStore
+    from afl.runtime.states import BLOCK_TRANSITIONS as BLOCK_TRANSITIONS
+    from afl.runtime.states import EVENT_TRANSITIONS as EVENT_TRANSITIONS
+    from afl.runtime.states import SCHEMA_TRANSITIONS as SCHEMA_TRANSITIONS
+    from afl.runtime.states import STEP_TRANSITIONS as STEP_TRANSITIONS
+    from afl.runtime.states import YIELD_TRANSITIONS as YIELD_TRANSITIONS
+    from afl.runtime.states import EventState as EventState
+    from afl.runtime.states import StepState as StepState
+    from afl.runtime.states import get_next_state as get_next_state
+    from afl.runtime.states import select_transitions as select_transitions
+    from afl.runtime.step import StepDefinition as StepDefinition
+    from afl.runtime.step import StepTransition as StepTransition
+    from afl.runtime.types import AttributeValue as AttributeValue
+    from afl.runtime.types import BlockId as BlockId
+    from afl.runtime.types import EventId as EventId
+    from afl.runtime.types import FacetAttributes as FacetAttributes
+    from afl.runtime.types import ObjectType as ObjectType
+    from afl.runtime.types import StatementId as StatementId
+    from afl.runtime.types import StepId as StepId
+    from afl.runtime.types import VersionInfo as VersionInfo
+    from afl.runtime.types import WorkflowId as WorkflowId
+    from afl.runtime.types import block_id as block_id
+    from afl.runtime.types import event_id as event_id
+    from afl.runtime.types import generate_id as generate_id
+    from afl.runtime.types import step_id as step_id
+    from afl.runtime.types import workflow_id as workflow_id
+    from afl.runtime.watchdog import LoopView as LoopView
+    from afl.runtime.watchdog import Stall as Stall
+    from afl.runtime.watchdog import StallStage as StallStage
+    from afl.runtime.watchdog import Watchdog as Watchdog
 
 
 def __getattr__(name: str) -> Any:
