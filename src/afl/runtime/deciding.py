@@ -15,6 +15,7 @@ from typing import Any, Protocol, TypeVar
 
 from afl.clock import Clock
 from afl.errors import StoreClosed, StoreUnavailable
+from afl.log import get_logger
 from afl.runtime.claims import NextClaim
 from afl.runtime.context import ExecutionContext, require_run
 from afl.runtime.entities import RunnerDefinition, TaskDefinition
@@ -27,6 +28,8 @@ from afl.runtime.values import ValueCache
 from afl.telemetry import Telemetry
 
 T = TypeVar("T")
+
+_log = get_logger(__name__)
 
 #: What a decision about a run does with its context.
 Act = Callable[[ExecutionContext], T]
@@ -127,7 +130,11 @@ class Decisions:
             for kind, facts in context.told:
                 self._telemetry.emit(kind(at=at, **facts))
         for task in context.scripts:
-            self._do_script(task)
+            try:
+                self._do_script(task)
+            except StaleFence as lost:
+                # Cancelled, or done by somebody else: not the affair of whoever waits here.
+                _log.warning("late_result_dropped", task=task.uuid, reason=str(lost))
 
     def close(self, group: _Group) -> None:
         """Nobody may join any more."""

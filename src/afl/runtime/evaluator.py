@@ -12,6 +12,7 @@ of them, in any number of processes, may work on one store.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from afl import telemetry as events
@@ -27,7 +28,14 @@ from afl.runtime.entities import RunnerDefinition, RunnerState, TaskDefinition, 
 from afl.runtime.errors import InvalidStepStateError, StaleFence, StepFailure, StepNotFoundError
 from afl.runtime.handlers.scripts import SCRIPT_TASK, scripts_are_off
 from afl.runtime.json_values import NotJson, json_object
-from afl.runtime.persistence import IterationChanges, PersistenceAPI, View, task_id_of
+from afl.runtime.persistence import (
+    DEFAULT_LEASE_MS,
+    Claim,
+    IterationChanges,
+    PersistenceAPI,
+    View,
+    task_id_of,
+)
 from afl.runtime.plans import PlanCache
 from afl.runtime.progress import answer, fail, run_agenda
 from afl.runtime.results import ExecutionResult, result_of
@@ -369,6 +377,11 @@ class Evaluator:
         if self._scripts is None:
             self.fail_task(task, scripts_are_off())
             return
+        # As long as it may take: nobody renews it meanwhile, and others may have gone before it.
+        lease_ms = DEFAULT_LEASE_MS + round(self._scripts.timeout * 1000)
+        claim = Claim(task.uuid, task.fence)
+        if self.persistence.extend_leases([claim], lease_ms) == [False]:
+            raise StaleFence(task.uuid, task.fence, "somebody else has it, or it is over")
         data = task.data or {}
         done = self._scripts.execute(data["code"], data["params"], data["language"])
         if not done.success:
@@ -399,4 +412,5 @@ class Evaluator:
             [SCRIPT_TASK], 1, task_list=run.task_list, owner=self._owner
         ):
             for task in tasks:
-                self.do_script(task)
+                with suppress(StaleFence):  # cancelled meanwhile, or done by somebody else
+                    self.do_script(task)
