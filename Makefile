@@ -7,6 +7,7 @@ PYTHON ?= $(shell for each in python3.11 python3.12 python3.13 python3; do \
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+PEERS := $(VENV)/.peers
 PIP := PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
@@ -50,12 +51,17 @@ check: $(READY) ## style, types, layers, generated pages
 reference: $(READY) ## write the generated pages of docs/reference
 	$(BIN)/python tools/reference.py
 
-bench: $(READY) ## benchmarks, as JSON
-	$(BIN)/python -m benchmarks
+$(PEERS): $(READY)
+	$(PIP) --editable '.[dev,bench]'
+	@touch $@
+
+bench: $(PEERS) ## benchmarks, as JSON
+	@$(BIN)/python -m benchmarks
 
 storm: $(READY) ## the long versions of the tests
 	AFL_TEST_PROFILE=storm $(BIN)/python -m pytest --numprocesses 2 --timeout 3600 \
-		tests/language tests/engine tests/contracts
+		tests/language tests/engine tests/contracts tests/work tests/workers \
+		tests/loops tests/servers tests/turns
 
 report: $(READY) ## sizes of functions and files: a mirror, not a gate
 	$(BIN)/python tools/report.py

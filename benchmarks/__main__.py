@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import platform
 
-from benchmarks import engine, language, lifecycle, sqlite
+from benchmarks import engine, language, lifecycle, mailboxes, sqlite, workers
 
 
 def main() -> None:
@@ -19,6 +19,8 @@ def main() -> None:
         "sqlite": sqlite.run(),
         "engine": engine.run(),
         "lifecycle": lifecycle.run(),
+        "workers": workers.run(),
+        "mailboxes": mailboxes.run(),
     }
     print(json.dumps(result, indent=2))
 

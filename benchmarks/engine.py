@@ -49,12 +49,12 @@ def run() -> dict[str, Any]:
 _HEAD = "namespace bench\nevent facet Work(n: Long) => (n: Long)\n"
 
 
-def _chain(length: int) -> tuple[Program, dict[str, Any]]:
+def chain(length: int) -> tuple[Program, dict[str, Any]]:
     steps = "\n".join(f"s{i} = Work(n = s{i - 1}.n)" for i in range(1, length))
     return _compiled(f"s0 = Work(n = $.n)\n{steps}\nyield W(n = s{length - 1}.n)"), {"n": 1}
 
 
-def _fan_out(width: int) -> tuple[Program, dict[str, Any]]:
+def fan_out(width: int) -> tuple[Program, dict[str, Any]]:
     steps = "\n".join(f"s{i} = Work(n = {i})" for i in range(width))
     return _compiled(f"{steps}\nyield W(n = s0.n)"), {"n": 1}
 
@@ -74,8 +74,8 @@ def _compiled(block: str) -> Program:
 Shape = Callable[[int], tuple[Program, dict[str, Any]]]
 #: How each is made, and how many tasks may be outstanding.
 _SHAPES: dict[str, tuple[Shape, int]] = {
-    "chain": (_chain, 1),
-    "fan_out": (_fan_out, OUTSTANDING),
+    "chain": (chain, 1),
+    "fan_out": (fan_out, OUTSTANDING),
     "foreach": (_foreach, OUTSTANDING),
 }
 
@@ -132,7 +132,7 @@ def _chain_result() -> dict[str, Any]:
     for _ in range(3):
         bare = min(bare, _bare_pairs(CHAIN))
         with _evaluator() as evaluator:
-            evaluator.submit(*_started(_chain(CHAIN)))
+            evaluator.submit(*_started(chain(CHAIN)))
             ours = min(ours, _timed(lambda each=evaluator: _work_on(each, CHAIN)))  # type: ignore[misc]
     return judged(
         ours / bare,
@@ -165,7 +165,7 @@ def _bare_pairs(count: int) -> float:
 
 
 def _throughput() -> dict[str, Any]:
-    program = _fan_out(TASKS)
+    program = fan_out(TASKS)
     seconds = bare = float("inf")
     for _ in range(3):
         with _evaluator() as evaluator:
@@ -223,7 +223,7 @@ def _last_steps(make: Shape, size: int, slots: int) -> float:
 
 
 def _waiting() -> dict[str, Any]:
-    program, inputs = _chain(3)
+    program, inputs = chain(3)
     with _evaluator() as evaluator:
         evaluator.submit(program, "W", inputs)  # what all runs share
         store = evaluator.persistence

@@ -16,7 +16,7 @@ from typing import Any
 
 from afl.clock import SYSTEM_CLOCK
 from afl.runtime.heartbeat import Heartbeat
-from benchmarks.measure import best_of, judged
+from benchmarks.measure import best_of, judged, percentile
 
 #: Processes that are started and stopped for each of the first three numbers, and for `bare`.
 PROCESSES, BARE_PROCESSES = 100, 5
@@ -53,15 +53,10 @@ def _repeated(times: int, measure: Callable[[], list[float]]) -> list[float]:
 def _judged_p99(
     ours: list[float], aim_ms: float, bare: list[float] | None = None
 ) -> dict[str, Any]:
-    facts = {"p50": round(_percentile(ours, 50), 3), "longest": round(ours[-1], 3)}
+    facts = {"p50": round(percentile(ours, 50), 3), "longest": round(ours[-1], 3)}
     if bare:
-        facts["bare"] = round(_percentile(bare, 99), 3)
-    return judged(_percentile(ours, 99), aim_ms, unit="ms, p99", count=len(ours), **facts)
-
-
-def _percentile(ordered: list[float], percent: int) -> float:
-    """The smallest that so many percent do not exceed."""
-    return ordered[-(-len(ordered) * percent // 100) - 1]
+        facts["bare"] = round(percentile(bare, 99), 3)
+    return judged(percentile(ours, 99), aim_ms, unit="ms, p99", count=len(ours), **facts)
 
 
 # Measures

@@ -22,3 +22,13 @@ def best_of(rounds: int, *actions: Callable[[], object]) -> list[float]:
 def judged(value: float, aim: float, **facts: Any) -> dict[str, Any]:
     """A number that should stay at or below its aim."""
     return {"value": round(value, 3), "aim": aim, "met": value <= aim, **facts}
+
+
+def judged_at_least(value: float, aim: float, **facts: Any) -> dict[str, Any]:
+    """A number that should reach its aim."""
+    return {"value": round(value, 3), "aim": aim, "met": value >= aim, **facts}
+
+
+def percentile(ordered: list[float], percent: int) -> float:
+    """The smallest that so many percent do not exceed."""
+    return ordered[-(-len(ordered) * percent // 100) - 1]

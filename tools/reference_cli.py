@@ -29,6 +29,14 @@ Many of them are [settings](settings.md), which variables and `afl.toml` can giv
 """
 
 _WRONG_REQUEST = "A path does not exist or has no AFL, or a setting cannot be used."
+_WRONG_SETTING = "A setting or an option cannot be used."
+_NO_SUCH_RUN = "There is no such run, or several begin like that."
+_NO_SUCH_TASK = "There is no such task, or several begin like that."
+_NO_SUCH_SERVER = "There is no such server, or several begin like that."
+_NO_SUCH_HANDLER = "The facet has no registered handler."
+_NO_SUCH_TURN = "There is no such turn."
+_NO_SUCH_PLACE = "The URL names no place for mailboxes, or it cannot be reached."
+_HELP = {0: "Help was printed.", 2: "No such command or option."}
 
 #: What the exit codes of each command say. A command that is not here cannot be documented.
 EXIT_CODES: dict[str, dict[int, str]] = {
@@ -60,11 +68,98 @@ EXIT_CODES: dict[str, dict[int, str]] = {
         "no such run. Nothing was started.",
         130: "Interrupted by SIGINT or SIGTERM. The command that goes on was printed.",
     },
+    "afl submit": {
+        0: "The run was started; with `--wait`, it is completed and its outputs were printed.",
+        1: "The program has errors and nothing was started; with `--wait`, the run failed or was "
+        "cancelled.",
+        2: f"{_WRONG_REQUEST} Or a name or an input is missing or wrong. Nothing was started.",
+        130: "With `--wait`: interrupted, or not over after `--timeout`. The run goes on.",
+    },
+    "afl worker": {
+        0: "Stopped by a signal: all tasks ended, or were given back.",
+        1: "The worker failed.",
+        2: f"{_WRONG_SETTING} Or there is no drain deadline, or a module has no handlers.",
+    },
+    "afl runs": _HELP,
+    "afl runs list": {0: "The runs were printed.", 2: _WRONG_SETTING},
+    "afl runs show": {0: "The run was printed.", 2: _NO_SUCH_RUN},
+    "afl runs logs": {
+        0: "The log was printed; with `--follow`, until the end of the run.",
+        2: _NO_SUCH_RUN,
+        130: "With `--follow`: interrupted.",
+    },
+    "afl runs cancel": {0: "The run is over, now or before.", 2: _NO_SUCH_RUN},
+    "afl runs pause": {0: "The run is paused, or over.", 2: _NO_SUCH_RUN},
+    "afl runs resume": {0: "The run is not paused.", 2: _NO_SUCH_RUN},
+    "afl runs retry": {
+        0: "Steps will be tried again.",
+        1: "None of the failed steps can be tried again; the reasons were printed.",
+        2: f"{_NO_SUCH_RUN} Or nothing of it has failed.",
+    },
+    "afl tasks": _HELP,
+    "afl tasks list": {0: "The tasks were printed.", 2: _WRONG_SETTING},
+    "afl tasks show": {0: "The task was printed.", 2: _NO_SUCH_TASK},
+    "afl tasks retry": {
+        0: "The task will be tried again.",
+        2: f"{_NO_SUCH_TASK} Or it cannot be tried again.",
+    },
+    "afl tasks discard": {
+        0: "The task is given up, now or before.",
+        2: f"{_NO_SUCH_TASK} Or somebody works on it.",
+    },
+    "afl handlers": _HELP,
+    "afl handlers add": {
+        0: "The handler is registered.",
+        2: f"{_WRONG_SETTING} Or no worker could use what was given.",
+    },
+    "afl handlers list": {0: "The handlers were printed.", 2: _WRONG_SETTING},
+    "afl handlers show": {0: "The handler was printed.", 2: _NO_SUCH_HANDLER},
+    "afl handlers remove": {0: "The handler is removed.", 2: _NO_SUCH_HANDLER},
+    "afl handlers enable": {0: "The handler is enabled.", 2: _NO_SUCH_HANDLER},
+    "afl handlers disable": {0: "The handler is disabled.", 2: _NO_SUCH_HANDLER},
+    "afl handlers verify": {
+        0: "All can be loaded here.",
+        1: "Some cannot; the reasons were printed.",
+        2: _NO_SUCH_HANDLER,
+    },
+    "afl servers": {0: "The servers were printed.", 2: _WRONG_SETTING},
+    "afl servers list": {0: "The servers were printed.", 2: _WRONG_SETTING},
+    "afl servers drain": {0: "The server was asked.", 2: f"{_NO_SUCH_SERVER} Or it is not alive."},
+    "afl servers undrain": {0: "The server was asked.", 2: _NO_SUCH_SERVER},
+    "afl eval": {
+        0: "All samples have results; with `--min-pass-rate`, enough of them passed.",
+        1: "Fewer samples passed than `--min-pass-rate` asks for.",
+        2: "The dataset has wrong lines, or a name or an option cannot be used. Nothing was done.",
+        130: "Interrupted by SIGINT or SIGTERM. What has a result is kept.",
+    },
+    "afl mailbox": _HELP,
+    "afl mailbox list": {0: "The mailboxes were printed.", 2: _NO_SUCH_PLACE},
+    "afl mailbox depth": {0: "The counts were printed.", 2: _NO_SUCH_PLACE},
+    "afl mailbox peek": {0: "The messages were printed.", 2: _NO_SUCH_PLACE},
+    "afl mailbox dead-letters": {0: "The dead letters were printed.", 2: _NO_SUCH_PLACE},
+    "afl mailbox redrive": {
+        0: "The dead letters, if there were any, will be tried again.",
+        2: f"{_NO_SUCH_PLACE} Or none of the messages that were named is a dead letter.",
+    },
+    "afl turns": _HELP,
+    "afl turns list": {0: "The turns were printed.", 2: _WRONG_SETTING},
+    "afl turns show": {0: "The checkpoint was printed.", 2: _NO_SUCH_TURN},
+    "afl turns resume": {0: "The turn goes on.", 2: f"{_NO_SUCH_TURN} Or it goes on, or is over."},
+    "afl turns answer": {
+        0: "The turn has this answer.",
+        2: f"{_NO_SUCH_TURN} Or it asks nothing, or has another answer.",
+    },
+    "afl turns effects": {0: "The effects were printed.", 2: _WRONG_SETTING},
+    "afl turns settle": {
+        0: "The effect is settled in this way.",
+        2: f"{_NO_SUCH_TURN} Or it has no such effect, or that was settled in another way.",
+    },
+    "afl turns cancel": {0: "The turn is cancelled.", 2: f"{_NO_SUCH_TURN} Or it is over."},
     "afl prune": {
         0: "The runs were removed; with `--dry-run`, counted.",
         2: "A setting cannot be used.",
     },
-    "afl config": {0: "Help was printed.", 2: "No such command or option."},
+    "afl config": _HELP,
     "afl config show": {0: "The settings were printed.", 2: "A setting cannot be used."},
 }
 

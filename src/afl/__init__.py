@@ -7,8 +7,9 @@ used, because a process that only wants `afl.runtime` should not pay for the com
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from afl.exports import lazy
 
 __version__ = "0.1.0"
 
@@ -72,14 +73,4 @@ if TYPE_CHECKING:
     from afl.runtime.loading import handler as handler
 
 
-def __getattr__(name: str) -> Any:
-    module = _EXPORTS.get(name)
-    if module is None:
-        raise AttributeError(f"module 'afl' has no attribute '{name}'")
-    value = getattr(import_module(module), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_EXPORTS})
+__getattr__, __dir__ = lazy(__name__, _EXPORTS)

@@ -5,25 +5,38 @@ The only module that knows concrete stores. Each is imported when it is wanted.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from afl.backoff import parse_duration
-from afl.errors import ConfigurationError
+from afl.errors import ConfigurationError, UsageError
 from afl.log import redact
 
 if TYPE_CHECKING:
     from afl.config import Config
     from afl.runtime.evaluator import Evaluator
+    from afl.runtime.lifecycle import LoopGroup, Runnable
     from afl.runtime.persistence import PersistenceAPI
 
 _FORMS = (
-    "expected memory: for a store that dies with the process, sqlite:///relative/path.db or "
-    "sqlite:////absolute/path.db"
+    "expected memory: for a store that dies with the process, sqlite:///relative/path.db, "
+    "sqlite:////absolute/path.db or postgresql://user:password@host:5432/database"
 )
+
+_NO_DEADLINE = (
+    "a worker needs a drain deadline: how long running tasks may take to end after SIGTERM. Give "
+    "--drain-deadline, AFL_LIFECYCLE_DRAIN_DEADLINE or lifecycle.drain_deadline: 30s for short "
+    "tasks, 2m to 5m for model calls and tools, 30m for research; and let the platform wait 10 s "
+    "longer before it kills"
+)
+
+#: The share of a worker's drain in which unfinished tasks are given back, and its bounds.
+_RESERVE_SHARE, _LEAST_RESERVE_S, _MOST_RESERVE_S = 0.2, 2.0, 5.0
 
 
 def open_store(url: str) -> PersistenceAPI:
-    """The store behind a URL. Raises ConfigurationError if there is no such kind."""
+    """The store behind a URL. Raises ConfigurationError if there is no such kind, or its driver
+    is not installed; StoreUnavailable if it cannot be reached."""
     scheme = url.partition(":")[0].lower()
     if url.lower() == "memory:":
         from afl.runtime.memory_store import MemoryStore
@@ -33,14 +46,32 @@ def open_store(url: str) -> PersistenceAPI:
         from afl.runtime.sql_store import SqliteStore
 
         return SqliteStore(url)
+    if scheme in ("postgresql", "postgres"):
+        return _postgres_store(url)
     raise ConfigurationError(f"{redact(url)!r} is no store that can be opened here; {_FORMS}")
 
 
+def _postgres_store(url: str) -> PersistenceAPI:
+    try:
+        from afl.runtime.postgres_store import PostgresStore
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("psycopg", "psycopg_pool"):
+            raise
+        raise ConfigurationError(
+            f"{redact(url)!r} needs a driver that is not installed: pip install 'afl[postgres]'"
+        ) from error
+    return PostgresStore(url)
+
+
 def evaluator(store: PersistenceAPI, config: Config) -> Evaluator:
-    """The engine on a store, as the settings want it."""
+    """The engine on a store, as the settings want it; from here on, this process makes traces if
+    they do."""
+    from afl.runtime import tracing
     from afl.runtime.evaluator import Evaluator
     from afl.runtime.script_executor import ScriptExecutor
 
+    if config.telemetry.traces and not tracing.is_on():
+        tracing.install()
     scripts = config.scripts
     executor = ScriptExecutor(parse_duration(scripts.timeout)) if scripts.enabled else None
     return Evaluator(store, scripts=executor)
@@ -63,3 +94,72 @@ def group_options(config: Config) -> dict[str, Any]:
     }
     options = {name: parse_duration(time) for name, time in times.items() if time != UNSET}
     return options if given.health_port == UNSET else options | {"health_port": given.health_port}
+
+
+def worker_group(store: PersistenceAPI, config: Config, sources: Sequence[str] = ()) -> LoopGroup:
+    """A worker as the settings want it: handlers that are registered in the store, and those that
+    the modules or files of `sources` list or mark.
+
+    Raises ConfigurationError without a drain deadline, and UsageError if a source has no handlers.
+    """
+    from afl.config import UNSET
+    from afl.runtime.dependencies import store_dependency
+    from afl.runtime.lifecycle import LoopGroup
+
+    if config.lifecycle.drain_deadline == UNSET:
+        raise ConfigurationError(_NO_DEADLINE)
+    engine = evaluator(store, config)
+    loops: list[Runnable] = [_registry_runner(store, engine, config)]
+    if sources:
+        loops.append(_poller(store, engine, config, sources))
+    options = group_options(config)
+    return LoopGroup(
+        loops,
+        dependencies=[store_dependency(store)],
+        checkpoint_reserve_seconds=_reserve(options["drain_deadline_seconds"]),
+        **options,
+    )
+
+
+def _reserve(deadline_s: float) -> float:
+    """What is kept of a drain to give tasks back: handlers have a moment to end when told so."""
+    return min(max(deadline_s * _RESERVE_SHARE, _LEAST_RESERVE_S), _MOST_RESERVE_S, deadline_s)
+
+
+def _registry_runner(store: PersistenceAPI, engine: Evaluator, config: Config) -> Runnable:
+    from afl.runtime.registrations import RegistrationLoader, allowed_places
+    from afl.runtime.registry_runner import RegistryRunner, RegistryRunnerConfig
+
+    options = RegistryRunnerConfig(topics=list(config.worker.topics), **_worker_options(config))
+    loader = RegistrationLoader(allowed_places(config.handlers.paths))
+    return RegistryRunner(store, engine, options, loader=loader)
+
+
+def _poller(
+    store: PersistenceAPI, engine: Evaluator, config: Config, sources: Sequence[str]
+) -> Runnable:
+    from afl.runtime.agent_poller import AgentPoller, AgentPollerConfig
+    from afl.runtime.loading import load_handlers
+
+    # No program is known here, so only names that the sources themselves say can be served.
+    table = load_handlers(sources, ())
+    if not table.names():
+        raise UsageError(
+            f"{', '.join(sources)}: no handlers are listed in HANDLERS or marked with "
+            "@afl.handler; a worker does not guess them from the names of functions"
+        )
+    poller = AgentPoller(store, engine, AgentPollerConfig(**_worker_options(config)))
+    for name in table.names():
+        handler = table.handler_for(name)
+        assert handler is not None
+        poller.register(name, handler.call)
+    return poller
+
+
+def _worker_options(config: Config) -> dict[str, Any]:
+    given = config.worker
+    return {
+        "task_list": given.task_list,
+        "max_concurrent": given.concurrency,
+        "lease_ms": round(parse_duration(given.lease) * 1000),
+    }

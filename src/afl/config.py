@@ -35,6 +35,8 @@ _TEST_PREFIX = "AFL_TEST_"
 
 #: 0 is any port that is free.
 _PORTS = range(65536)
+#: Work that one process may have in hand at once.
+_CONCURRENCY = range(1, 100_001)
 
 
 def _hide(_value: object) -> object:
@@ -144,8 +146,40 @@ def port(*words: str) -> Kind:
     return Kind(f"a port from 0 to {_PORTS[-1]}{others}", accept, parse)
 
 
+def number(allowed: range) -> Kind:
+    """A whole number of this range."""
+
+    def accept(value: object) -> object:
+        if not isinstance(value, int) or isinstance(value, bool) or value not in allowed:
+            raise ValueError
+        return value
+
+    def parse(text: str) -> object:
+        return accept(int(text) if text.isascii() and text.isdigit() else text)
+
+    return Kind(f"a whole number from {allowed[0]} to {allowed[-1]}", accept, parse)
+
+
+def _accept_text(value: object) -> object:
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError
+    return value.strip()
+
+
+def _accept_words(value: object) -> object:
+    if not isinstance(value, list | tuple):
+        raise ValueError
+    return tuple(_accept_text(each) for each in value)
+
+
+def _parse_words(text: str) -> object:
+    return _accept_words([part for part in text.split(os.pathsep) if part])
+
+
 BOOL = Kind("true or false", _accept_bool, _parse_bool)
 PATHS = Kind("a list of paths", _accept_paths, _parse_paths)
+TEXT = Kind("a text that is not empty", _accept_text, _accept_text)
+WORDS = Kind("a list of texts", _accept_words, _parse_words)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,10 +193,12 @@ class Setting:
     secret: bool
     #: The option of commands that take this setting.
     flag: str
+    #: The name of its environment variable, where it does not follow from its own.
+    other_variable: str = ""
 
     @property
     def variable(self) -> str:
-        return _PREFIX + self.name.replace(".", "_").upper()
+        return self.other_variable or _PREFIX + self.name.replace(".", "_").upper()
 
     def shown(self, value: object) -> object:
         """The value as plain data that may be printed, without its secret."""
@@ -181,12 +217,19 @@ def setting(
     *,
     flag: str,
     secret: bool = False,
+    variable: str = "",
 ) -> Any:
     """A field of a settings group. A secret may also come from a file, and is redacted."""
     return field(
         default=default,
         repr=not secret,
-        metadata={"kind": kind, "help": help, "secret": secret, "flag": flag},
+        metadata={
+            "kind": kind,
+            "help": help,
+            "secret": secret,
+            "flag": flag,
+            "other_variable": variable,
+        },
     )
 
 
@@ -304,6 +347,56 @@ class LifecycleConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerConfig:
+    concurrency: int = setting(
+        number(_CONCURRENCY),
+        8,
+        "Tasks that a worker has in hand at once.",
+        flag="--concurrency",
+    )
+    lease: str = setting(
+        duration(),
+        "15s",
+        "How long a claim holds unless it is renewed: a killed worker's tasks run elsewhere after "
+        "this time. Renewed at every third of it.",
+        flag="--lease",
+    )
+    topics: tuple[str, ...] = setting(
+        WORDS,
+        (),
+        "Patterns such as `billing.*` of the facets that a worker serves; empty: all that are "
+        "registered.",
+        flag="--topics",
+    )
+    task_list: str = setting(
+        TEXT, "default", "Where runs queue their tasks and workers take them.", flag="--task-list"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandlersConfig:
+    paths: tuple[Path, ...] = setting(
+        PATHS,
+        (),
+        "Folders, beside the working directory, from which registered handlers may be loaded. "
+        "Paths in a settings file are relative to that file.",
+        flag="--handler-path",
+        variable="AFL_HANDLER_PATHS",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TelemetryConfig:
+    traces: bool = setting(
+        BOOL,
+        False,
+        "Make OpenTelemetry spans of runs, steps, handlers and model calls; needs the extra "
+        "`otel`.",
+        flag="--traces",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
     """All settings of a process, and where each came from."""
 
@@ -313,6 +406,9 @@ class Config:
     scripts: ScriptsConfig = field(default_factory=ScriptsConfig)
     retention: RetentionConfig = field(default_factory=RetentionConfig)
     lifecycle: LifecycleConfig = field(default_factory=LifecycleConfig)
+    worker: WorkerConfig = field(default_factory=WorkerConfig)
+    handlers: HandlersConfig = field(default_factory=HandlersConfig)
+    telemetry: TelemetryConfig = field(default_factory=TelemetryConfig)
 
     #: The settings file that was read.
     file: Path | None = None
@@ -350,6 +446,9 @@ _GROUPS: dict[str, type[Any]] = {
     "scripts": ScriptsConfig,
     "retention": RetentionConfig,
     "lifecycle": LifecycleConfig,
+    "worker": WorkerConfig,
+    "handlers": HandlersConfig,
+    "telemetry": TelemetryConfig,
 }
 
 #: Every setting there is.
@@ -558,7 +657,9 @@ def _flattened(content: Mapping[str, object], prefix: str = "") -> Iterator[tupl
 
 def _based(value: object, folder: Path) -> object:
     """Make the paths of a settings file relative to that file, not to who happens to read it."""
-    return tuple(folder / each for each in value) if isinstance(value, tuple) else value
+    if not isinstance(value, tuple):
+        return value
+    return tuple(folder / each if isinstance(each, Path) else each for each in value)
 
 
 def _file_variable(known: Setting) -> str:

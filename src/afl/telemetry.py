@@ -112,8 +112,10 @@ class RunEnded(Event):
     """A run is over."""
 
     run: Annotated[str, "id of the run"]
+    workflow: Annotated[str, "qualified name of the workflow"]
     state: Annotated[str, "completed, failed or cancelled"]
     error: Annotated[str | None, "why it failed, or none"]
+    duration_s: Annotated[float, "seconds since it was accepted"]
 
 
 @_event("step_ended", Severity.DEBUG)
@@ -125,6 +127,8 @@ class StepEnded(Event):
     step_name: Annotated[str, "its name in the text"]
     facet: Annotated[str, "what it called"]
     error: Annotated[str | None, "why it failed, or none"]
+    within: Annotated[str, "id of the step whose blocks it is in"]
+    duration_s: Annotated[float, "seconds since the first thing that it waits for was there"]
 
 
 @_event("task_queued", Severity.DEBUG)
@@ -145,6 +149,27 @@ class TaskRetried(Event):
     facet: Annotated[str, "what is to be done"]
     failures: Annotated[int, "how often it has failed"]
     error: Annotated[str, "how it failed this time"]
+
+
+@_event("task_discarded", Severity.WARNING)
+class TaskDiscarded(Event):
+    """An operator gave a task up: nobody will do it."""
+
+    run: Annotated[str, "id of the run"]
+    step: Annotated[str, "id of the step"]
+    facet: Annotated[str, "what was to be done"]
+    reason: Annotated[str, "what the operator said"]
+
+
+@_event("result_undeclared", Severity.WARNING)
+class ResultUndeclared(Event):
+    """A handler gave other values than its event facet declares; the run goes on with them."""
+
+    run: Annotated[str, "id of the run"]
+    step: Annotated[str, "id of the step"]
+    facet: Annotated[str, "what was done"]
+    missing: Annotated[str, "names that were declared and not given"]
+    undeclared: Annotated[str, "names that were given and not declared"]
 
 
 @_event("phase_changed")
@@ -236,6 +261,155 @@ class LoopRecovered(Event):
     """A loop that seemed to hang gives signs of life again."""
 
     loop: Annotated[str, "name of the loop"]
+
+
+@_event("model_called")
+class ModelCalled(Event):
+    """A model answered."""
+
+    model: Annotated[str, "name of the model that was asked"]
+    input_tokens: Annotated[int, "tokens of the request, also those that were cached"]
+    output_tokens: Annotated[int, "tokens of the answer"]
+    duration_s: Annotated[float, "seconds from the first attempt to the answer"]
+    attempts: Annotated[int, "how often the service was called for it"]
+
+
+@_event("model_call_retried", Severity.WARNING)
+class ModelCallRetried(Event):
+    """A model service could not answer; it will be called again."""
+
+    model: Annotated[str, "name of the model that was asked"]
+    attempt: Annotated[int, "which one failed, counted from 1"]
+    wait_s: Annotated[float, "seconds until the next one"]
+    error: Annotated[str, "what went wrong"]
+
+
+@_event("message_dead_lettered", Severity.WARNING)
+class MessageDeadLettered(Event):
+    """A message that cannot be handled waits for a person among the dead letters."""
+
+    mailbox: Annotated[str, "name of the mailbox that it was sent to"]
+    message: Annotated[str, "id of the message"]
+    deliveries: Annotated[int, "how often it was delivered"]
+    reason: Annotated[str, "why it cannot be handled"]
+
+
+@_event("dead_letter_mailbox_failed", Severity.ERROR)
+class DeadLetterMailboxFailed(Event):
+    """A dead letter could not be sent to the mailbox meant for it; it stays with its own."""
+
+    mailbox: Annotated[str, "name of the mailbox that the message was sent to"]
+    message: Annotated[str, "id of the message"]
+    target: Annotated[str, "name of the mailbox for dead letters"]
+    reason: Annotated[str, "why it did not take the letter"]
+
+
+@_event("dead_letters_redriven")
+class DeadLettersRedriven(Event):
+    """Dead letters were sent again."""
+
+    mailbox: Annotated[str, "name of the mailbox"]
+    count: Annotated[int, "how many it were"]
+
+
+@_event("reply_unresolved", Severity.ERROR)
+class ReplyUnresolved(Event):
+    """A message asks for replies to a mailbox that cannot be found."""
+
+    mailbox: Annotated[str, "name of the mailbox that it was sent to"]
+    message: Annotated[str, "id of the message"]
+    reply_to: Annotated[str, "name of the mailbox that waits for the reply"]
+    reason: Annotated[str, "why it cannot be found"]
+
+
+@_event("reply_not_sent", Severity.ERROR)
+class ReplyNotSent(Event):
+    """What came of a message could not be told to whoever waits for it."""
+
+    mailbox: Annotated[str, "name of the mailbox that the message was sent to"]
+    message: Annotated[str, "id of the message"]
+    reason: Annotated[str, "why the reply could not be sent"]
+
+
+@_event("turn_ended")
+class TurnEnded(Event):
+    """An agent is done with a request, or failed; its reply follows."""
+
+    loop: Annotated[str, "name of the loop"]
+    request: Annotated[str, "id of the request"]
+    attempt: Annotated[int, "which delivery of the request it was, counted from 1"]
+    status: Annotated[str, "done, failed or suspended"]
+    error: Annotated[str | None, "why it failed, or none"]
+    duration_s: Annotated[float, "seconds since the turn began"]
+
+
+@_event("sample_evaluated")
+class SampleEvaluated(Event):
+    """An agent was tried on a sample; its result follows."""
+
+    loop: Annotated[str, "name of the loop"]
+    request: Annotated[str, "id of the request"]
+    evaluation: Annotated[str | None, "id of the evaluation, or none"]
+    experiment: Annotated[str, "name of the experiment"]
+    sample: Annotated[str, "id of the sample"]
+    passed: Annotated[bool, "whether it passed"]
+    error: Annotated[str | None, "why it has no score, or none"]
+    duration_s: Annotated[float, "seconds that the agent took; 0 if it failed"]
+
+
+@_event("turn_checkpointed")
+class TurnCheckpointed(Event):
+    """A turn was left before its end; what is known about it is kept, and it can go on."""
+
+    turn: Annotated[str, "id of the turn"]
+    loop: Annotated[str, "name of the loop"]
+    checkpoint: Annotated[str, "id of the checkpoint: the turn, and how far its journal goes"]
+    state: Annotated[str, "suspended, waiting or mismatched"]
+    reason: Annotated[str, "why it was left"]
+
+
+@_event("bundle_not_written", Severity.WARNING)
+class BundleNotWritten(Event):
+    """What is known about a turn could not be kept for debugging; the turn itself is fine."""
+
+    request: Annotated[str, "id of the request"]
+    reason: Annotated[str, "what went wrong"]
+
+
+@_event("claim_lost", Severity.WARNING)
+class ClaimLost(Event):
+    """Somebody else has a piece of work now, or it is over, so what was done here is refused."""
+
+    work: Annotated[str, "what it was, as people name it"]
+
+
+@_event("thread_abandoned", Severity.ERROR)
+class ThreadAbandoned(Event):
+    """A thread hangs in work that nobody waits for any more; another one takes its place."""
+
+    work: Annotated[str, "what it was, as people name it"]
+    handler: Annotated[str, "what it was running"]
+    line: Annotated[str, "where it hangs: file, line and function"]
+
+
+@_event("server_lost", Severity.ERROR)
+class ServerLost(Event):
+    """A server ended without a shutdown; who took its place noticed."""
+
+    server: Annotated[str, "id of the server"]
+    service: Annotated[str, "name of its service"]
+    host: Annotated[str, "machine it ran on"]
+    pid: Annotated[int, "its process there"]
+    reason: Annotated[str, "what shows that it is gone"]
+
+
+@_event("handler_not_loaded", Severity.ERROR)
+class HandlerNotLoaded(Event):
+    """A registration names a handler that a worker cannot load, so it does not serve the facet."""
+
+    facet: Annotated[str, "the facet of the registration"]
+    server: Annotated[str, "id of the worker's server"]
+    error: Annotated[str, "what went wrong"]
 
 
 #: Every kind of event there is, by name.

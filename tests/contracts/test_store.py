@@ -62,9 +62,9 @@ class TestStores(StoreContract):
 
     @pytest.mark.parametrize("name", METHODS)
     def test_a_method_takes_what_the_port_says(self, store: PersistenceAPI, name: str) -> None:
-        assert _parameters(type(store), name) == _parameters(PersistenceAPI, name)
+        assert parameters(type(store), name) == parameters(PersistenceAPI, name)
 
 
-def _parameters(kind: type, name: str) -> list[tuple[str, object, object]]:
+def parameters(kind: type, name: str) -> list[tuple[str, object, object]]:
     parameters = inspect.signature(getattr(kind, name)).parameters.values()
     return [(each.name, each.kind, each.default) for each in parameters]

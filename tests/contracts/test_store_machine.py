@@ -37,14 +37,8 @@ class SqliteMachine(StoreMachine):
             shutil.rmtree(self.folder)
 
 
-@pytest.mark.timeout(3600 if IS_STORM else 60)
-@pytest.mark.parametrize(
-    ("machine", "examples"),
-    [(MemoryMachine, 10_000 if IS_STORM else 100), (SqliteMachine, 2000 if IS_STORM else 40)],
-    ids=["memory", "sqlite"],
-)
-def test_a_store_keeps_up_with_the_model(machine: type[StoreMachine], examples: int) -> None:
-    search = settings(
+def search(examples: int) -> settings:
+    return settings(
         max_examples=examples,
         stateful_step_count=50,
         # The storm looks elsewhere each time.
@@ -55,4 +49,13 @@ def test_a_store_keeps_up_with_the_model(machine: type[StoreMachine], examples: 
         phases=[Phase.generate, Phase.shrink] if IS_STORM else [Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
-    run_state_machine_as_test(machine, settings=search)
+
+
+@pytest.mark.timeout(3600 if IS_STORM else 60)
+@pytest.mark.parametrize(
+    ("machine", "examples"),
+    [(MemoryMachine, 10_000 if IS_STORM else 100), (SqliteMachine, 2000 if IS_STORM else 40)],
+    ids=["memory", "sqlite"],
+)
+def test_a_store_keeps_up_with_the_model(machine: type[StoreMachine], examples: int) -> None:
+    run_state_machine_as_test(machine, settings=search(examples))

@@ -6,7 +6,7 @@ says that nothing would protect us from making it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
@@ -17,7 +17,13 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from afl.clock import SYSTEM_CLOCK, FakeClock
 from afl.errors import StoreError
-from afl.runtime.entities import TaskDefinition, TaskState
+from afl.runtime.entities import (
+    HandlerRegistration,
+    ServerDefinition,
+    ServerState,
+    TaskDefinition,
+    TaskState,
+)
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.memory_store.queue import Wanted
 from afl.runtime.memory_store.state import State, StateView
@@ -29,7 +35,12 @@ from afl.runtime.persistence import (
     PersistenceAPI,
     View,
 )
-from afl.testing.contracts.store import ClaimContract, TransactionContract, WaitContract
+from afl.testing.contracts.store import (
+    ClaimContract,
+    FleetContract,
+    TransactionContract,
+    WaitContract,
+)
 from afl.testing.contracts.store.exam import read_task
 from afl.testing.contracts.store.transactions import REFUSALS
 from afl.testing.store_machine import StoreMachine, Worker
@@ -186,6 +197,37 @@ class SilentRelease(MemoryStore):
             self._waiting = waiting
 
 
+class SilentRegistrations(MemoryStore):
+    """Registrations are found at the next look."""
+
+    def save_handler_registration(self, registration: HandlerRegistration) -> None:
+        waiting, self._waiting = self._waiting, []
+        try:
+            super().save_handler_registration(registration)
+        finally:
+            self._waiting = waiting
+
+
+class DeafBeats(MemoryStore):
+    """A server knows best what is wanted of it, and what went wrong."""
+
+    def beat_server(self, server: ServerDefinition) -> str:
+        self.save_server(replace(server, ping_time=self.now_ms()))
+        return server.wanted
+
+
+class ReportsInTwoSteps(MemoryStore):
+    """Looks at a server first, and ends it in a second step."""
+
+    def report_incident(self, server_id: str, incident: Mapping[str, Any]) -> bool:
+        server = self.get_server(server_id)
+        SYSTEM_CLOCK.sleep(0.01)  # the others look, too
+        if server is None or server.state == ServerState.ERROR:
+            return False
+        self.save_server(replace(server, state=ServerState.ERROR, incidents=[dict(incident)]))
+        return True
+
+
 class StaleDecisions(MemoryStore):
     """Decides on what was, and writes over what is."""
 
@@ -275,6 +317,32 @@ def test_the_suite_finds_that_a_release_is_not_announced() -> None:
         Hasty().test_a_released_task_wakes(store, clock)
 
 
+def test_the_suite_finds_that_a_registration_is_not_announced() -> None:
+    clock = FakeClock()
+    with (
+        closing(SilentRegistrations(clock)) as store,
+        pytest.raises(AssertionError, match="did not end"),
+    ):
+        HastyFleet().test_a_registration_that_is_saved_wakes(store, clock)
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        FleetContract.test_a_beat_tells_what_is_wanted_and_leaves_it,
+        FleetContract.test_incidents_outlive_the_beats_of_who_was_alive_after_all,
+    ],
+)
+def test_the_suite_finds_beats_that_overwrite_what_others_said(test: Any) -> None:
+    with pytest.raises(AssertionError):
+        test(FleetContract(), DeafBeats(FakeClock()))
+
+
+def test_the_suite_finds_incidents_that_are_reported_twice() -> None:
+    with pytest.raises(AssertionError):
+        FleetContract().test_of_many_who_report_one_is_believed(ReportsInTwoSteps(FakeClock()))
+
+
 def test_the_suite_finds_decisions_on_what_was() -> None:
     with pytest.raises(AssertionError):
         TransactionContract().test_of_many_decisions_at_once_none_is_lost(
@@ -289,6 +357,12 @@ def test_the_suite_finds_claims_in_two_steps() -> None:
 
 class Hasty(WaitContract):
     """Gives up soon on what will never happen."""
+
+    patience_s = 0.5
+
+
+class HastyFleet(FleetContract):
+    """Likewise."""
 
     patience_s = 0.5
 

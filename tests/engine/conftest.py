@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.contracts.postgres_stores import postgres_store
 from tests.engine.lab import Lab
 from tests.engine.ledger import Ledger, LedgerProcess
 from tests.engine.profile import IS_STORM
@@ -53,14 +54,17 @@ def clock() -> FakeClock:
     return FakeClock()
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 def any_store(
     request: pytest.FixtureRequest, folder: Path, clock: FakeClock
 ) -> Iterator[PersistenceAPI]:
-    is_memory = request.param == "memory"
-    store: PersistenceAPI = (
-        MemoryStore(clock) if is_memory else SqliteStore(folder / "afl.db", clock=clock)
-    )
+    store: PersistenceAPI
+    if request.param == "memory":
+        store = MemoryStore(clock)
+    elif request.param == "sqlite":
+        store = SqliteStore(folder / "afl.db", clock=clock)
+    else:
+        store = postgres_store(request.getfixturevalue("postgres_url"), clock)
     yield store
     store.close()
 

@@ -6,13 +6,15 @@ import os
 import signal
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
+import psycopg
 from tests.engine.cases import BY_NAME, check_result, evaluator_for, expected
 from tests.engine.ledger import Ledger
+from tests.engine.places import Store, open_at
 from tests.engine.rest import check_rest, shape_of
 from tests.engine.worker import NAMES, finish, run_handler
 
@@ -23,7 +25,7 @@ from afl.ids import new_id
 from afl.runtime.entities import RunnerState, TaskDefinition, TaskState
 from afl.runtime.errors import StaleFence
 from afl.runtime.evaluator import Evaluator
-from afl.runtime.sql_store import SqliteStore
+from afl.runtime.postgres_store import queue, tasks
 from afl.runtime.types import StepId, WorkflowId
 
 _KEY = "the run"
@@ -42,6 +44,10 @@ class ShiftedClock(SystemClock):
         self._shift += timedelta(seconds=seconds)
 
 
+#: Of PostgreSQL: the end of a transaction, and statements that are one by themselves.
+_COMMITS = {"COMMIT", queue.CLAIM, queue.CLAIM_EXACT, tasks.EXTEND}
+
+
 class CommitCounter:
     """Counts the commits of this process and, at one of them, kills it."""
 
@@ -50,7 +56,18 @@ class CommitCounter:
         self._deadly = deadly
         self._side = side
 
-    def connect(self, *args: Any, **options: Any) -> Any:
+    def watch(self) -> None:
+        """From now on. Nothing else opens a database in this process."""
+        setattr(writer, "connect", self._connect)  # noqa: B010
+        execute = psycopg.Connection.execute
+
+        def counted(connection: Any, query: Any, *args: Any, **options: Any) -> Any:
+            with self.committing() if query in _COMMITS else nullcontext():
+                return execute(connection, query, *args, **options)
+
+        setattr(psycopg.Connection, "execute", counted)  # noqa: B010
+
+    def _connect(self, *args: Any, **options: Any) -> Any:
         return _Counted(connect(*args, **options), self)
 
     @contextmanager
@@ -83,7 +100,7 @@ class _Counted:
 
 
 def attempt(
-    path: str,
+    place: str,
     case_name: str,
     port: int,
     *,
@@ -98,10 +115,9 @@ def attempt(
     could make.
     """
     counter = CommitCounter(deadly, side)
-    # Nothing else opens a database in this process.
-    setattr(writer, "connect", counter.connect)  # noqa: B010
+    counter.watch()
     clock = ShiftedClock(hours=life)
-    with SqliteStore(path, clock=clock) as store, closing(Ledger(port)) as ledger:
+    with open_at(place, clock) as store, closing(Ledger(port)) as ledger:
         known = store.get_run_by_key(_KEY)
         if known is not None:
             check_rest(store, WorkflowId(known.workflow_id))
@@ -110,7 +126,7 @@ def attempt(
 
 
 def _bring_to_end(
-    store: SqliteStore, clock: ShiftedClock, ledger: Ledger, case_name: str, do: Do
+    store: Store, clock: ShiftedClock, ledger: Ledger, case_name: str, do: Do
 ) -> None:
     case = BY_NAME[case_name]
     evaluator = evaluator_for(case, store)
@@ -148,10 +164,10 @@ Do = Callable[[Evaluator, Ledger, TaskDefinition], None]
 DEFECTS: dict[str, Do] = {"two commits": _do_in_two_commits, "a new key": _do_with_a_new_key}
 
 
-def work(path: str, port: int, *, lease_ms: int) -> int:
+def work(place: str, port: int, *, lease_ms: int) -> int:
     """Do tasks of all runs, together with others, until every run is over; how many were done."""
     done = 0
-    with SqliteStore(path) as store, closing(Ledger(port)) as ledger:
+    with open_at(place) as store, closing(Ledger(port)) as ledger:
         evaluator = Evaluator(store)
         while store.get_runners_by_state(RunnerState.RUNNING):
             for task in store.claim_tasks(NAMES, 3, lease_ms=lease_ms):

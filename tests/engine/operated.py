@@ -11,15 +11,24 @@ from tests.engine.programs import Case, HandlerError
 from tests.engine.worker import run_handler
 
 from afl.clock import FakeClock
-from afl.runtime.entities import TaskDefinition
-from afl.runtime.errors import InvalidRunStateError, InvalidStepStateError, StaleFence
+from afl.runtime.claims import lease_holds
+from afl.runtime.entities import TaskDefinition, TaskState
+from afl.runtime.errors import (
+    InvalidRunStateError,
+    InvalidStepStateError,
+    InvalidTaskStateError,
+    StaleFence,
+)
 from afl.runtime.persistence import PersistenceAPI, task_id_of
 from afl.runtime.states import StepState
 from afl.runtime.step import StepDefinition
 from afl.runtime.types import StepId
 
 #: Without `cancel`: a run that was cancelled is good for little else.
-OPERATE = (*("break_step", "mend") * 2, "pause", "unpause", "answer", "update", "try_again")
+OPERATE = (
+    *("break_step", "mend") * 2,
+    *("discard", "pause", "unpause", "answer", "update", "try_again"),
+)
 
 
 class OperatedDrill(Drill):
@@ -78,6 +87,22 @@ class OperatedDrill(Drill):
             self.evaluator.fail_step(step.id, "by the operator")
             self.lose({task_id_of(step.id)})
             self.broken.append(step.id)
+
+    def discard(self, number: int) -> None:
+        """What nobody works on may be given up, once; what failed may be seen, once."""
+        step = self._waiting(number)
+        if step is None:
+            return
+        task = self._task(step.id)
+        if lease_holds(task, self.store.now_ms()):
+            with pytest.raises(InvalidTaskStateError):
+                self.evaluator.discard_task(task.uuid, "nobody will come")
+            return
+        assert self.evaluator.discard_task(task.uuid, "nobody will come")
+        assert not self.evaluator.discard_task(task.uuid, "nobody will come")
+        assert self._task(step.id).state == TaskState.IGNORED
+        self.lose({task.uuid})
+        self.broken.append(step.id)
 
     def answer(self, number: int) -> None:
         """The operator does the work, in the place of whoever has the claim."""

@@ -1,9 +1,10 @@
-"""Results of a run that wait together are decided together, and fail apart."""
+"""Results that wait together are decided together, and fail apart."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -15,10 +16,11 @@ from afl.clock import SYSTEM_CLOCK
 from afl.runtime.context import ExecutionContext
 from afl.runtime.deciding import Decisions, Settings
 from afl.runtime.entities import TaskDefinition
-from afl.runtime.errors import StaleFence
+from afl.runtime.errors import RunNotFoundError, StaleFence
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.plan import Plan
 from afl.runtime.sql_store import SqliteStore
+from afl.runtime.sql_store.pruning import prune
 from afl.runtime.types import WorkflowId
 from afl.telemetry import Telemetry
 
@@ -73,6 +75,64 @@ def test_results_that_wait_together_are_one_request(store: SqliteStore) -> None:
     # The one that held the writer, and one for all five.
     assert store.database.statistics().requests - before == 2
     assert evaluator.result(run_id).outputs == {"sums": [1, 2, 3, 4, 5]}
+
+
+def test_results_of_many_runs_that_wait_together_are_one_request(store: SqliteStore) -> None:
+    evaluator = Evaluator(store)
+    program = compiled(TEXT)
+    runs = [evaluator.submit(program, "W", {"items": [number, 7]}) for number in range(20)]
+    tasks = store.claim_tasks(["t.Add"], 40)
+    with writer_held(store):
+        before = store.database.statistics().requests
+        pending = [evaluator.complete_task_later(each, answer(each)) for each in tasks]
+    for each in pending:
+        each.result()
+    assert store.database.statistics().requests - before == 2
+    outputs = [evaluator.result(each).outputs for each in runs]
+    assert outputs == [{"sums": [number + 1, 8]} for number in range(20)]
+
+
+def test_a_result_of_a_run_that_is_gone_is_refused_alone(store: SqliteStore) -> None:
+    evaluator, run_id, tasks = begun(store, 1)
+    _, gone_id, lost = begun(store, 1)
+    evaluator.cancel(gone_id)
+    with writer_held(store):
+        pruning = store.database.submit(lambda tx: prune(tx, 0, 100, store.now_ms() + 1000))
+        good = evaluator.complete_task_later(tasks[0], answer(tasks[0]))
+        bad = evaluator.complete_task_later(lost[0], answer(lost[0]))
+    assert pruning.result().runs == 1
+    good.result()
+    with pytest.raises(RunNotFoundError):
+        bad.result()
+    assert evaluator.result(run_id).outputs == {"sums": [1]}
+
+
+def test_a_full_batch_is_followed_by_another(store: SqliteStore) -> None:
+    evaluator, run_id, tasks = begun(store, 300)
+    with writer_held(store):
+        pending = [evaluator.complete_task_later(each, answer(each)) for each in tasks]
+    for each in pending:
+        each.result()
+    assert evaluator.result(run_id).outputs == {"sums": list(range(1, 301))}
+
+
+def test_threads_that_wait_and_threads_that_do_not_share_commits(store: SqliteStore) -> None:
+    evaluator = Evaluator(store)
+    program = compiled(TEXT)
+    runs = [evaluator.submit(program, "W", {"items": list(range(10))}) for _ in range(12)]
+    tasks = store.claim_tasks(["t.Add"], 120)
+
+    def work(mine: list[TaskDefinition]) -> None:
+        later = [evaluator.complete_task_later(each, answer(each)) for each in mine[::2]]
+        for each in mine[1::2]:
+            evaluator.complete_task(each, answer(each))
+        for pending in later:
+            pending.result()
+
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(work, [tasks[start::6] for start in range(6)]))
+    for each in runs:
+        assert evaluator.result(each).outputs == {"sums": list(range(1, 11))}
 
 
 def test_a_lost_claim_is_refused_alone(store: SqliteStore) -> None:

@@ -1,4 +1,4 @@
-"""Real worker processes on one SQLite file: racing, killed, stopped and gone on with."""
+"""Real worker processes on one store: racing, killed, stopped and gone on with."""
 
 from __future__ import annotations
 
@@ -11,16 +11,18 @@ from contextlib import ExitStack
 from itertools import cycle
 from pathlib import Path
 
+import pytest
+from tests.contracts.postgres_stores import emptied
 from tests.engine.cases import BY_NAME, CASES, check_result, expected
 from tests.engine.lab import KILLED, Lab
 from tests.engine.ledger import Ledger
+from tests.engine.places import Store, open_at
 from tests.engine.profile import IS_STORM
 from tests.engine.programs import Case
 from tests.engine.rest import check_rest, shape_of
 
 from afl.clock import SYSTEM_CLOCK
 from afl.runtime.evaluator import Evaluator
-from afl.runtime.sql_store import SqliteStore
 from afl.runtime.types import WorkflowId
 
 WORKERS = 4
@@ -36,7 +38,14 @@ def submit(evaluator: Evaluator, cases: list[Case]) -> Runs:
     return [(case, evaluator.submit(case.program, case.workflow, case.inputs)) for case in cases]
 
 
-def check_ends(store: SqliteStore, runs: Runs, ledger: Ledger) -> None:
+@pytest.fixture(params=["sqlite", "postgres"])
+def place(request: pytest.FixtureRequest, folder: Path) -> str:
+    if request.param == "sqlite":
+        return str(folder / "afl.db")
+    return emptied(request.getfixturevalue("postgres_url"))
+
+
+def check_ends(store: Store, runs: Runs, ledger: Ledger) -> None:
     evaluator = Evaluator(store)
     for case, run_id in runs:
         check_rest(store, run_id)
@@ -45,12 +54,11 @@ def check_ends(store: SqliteStore, runs: Runs, ledger: Ledger) -> None:
         ledger.check(case.name, run_id)
 
 
-def test_processes_that_race_for_tasks_do_each_once(lab: Lab, ledger: Ledger, folder: Path) -> None:
-    path = str(folder / "afl.db")
-    with SqliteStore(path) as store:
+def test_processes_that_race_for_tasks_do_each_once(lab: Lab, ledger: Ledger, place: str) -> None:
+    with open_at(place) as store:
         runs = submit(Evaluator(store), CASES * 2)
         # Longer than any pause of the machine: no task may be done by two.
-        workers = [lab.start("work", path, ledger.port, lease_ms=600_000) for _ in range(WORKERS)]
+        workers = [lab.start("work", place, ledger.port, lease_ms=600_000) for _ in range(WORKERS)]
         done = [lab.wait(each)[1] for each in workers]
         check_ends(store, runs, ledger)
         assert sum(done) == sum(expected(case.name).claims for case, _ in runs)
@@ -61,9 +69,9 @@ def test_processes_that_race_for_tasks_do_each_once(lab: Lab, ledger: Ledger, fo
 class Supervisor:
     """Keeps workers alive, and does them harm."""
 
-    def __init__(self, lab: Lab, path: str, port: int) -> None:
+    def __init__(self, lab: Lab, place: str, port: int) -> None:
         self._lab = lab
-        self._order = (path, port)
+        self._order = (place, port)
         self._random = random.Random(4)
         self._workers = [self._start() for _ in range(WORKERS)]
         #: Workers that are halted, and how many rounds they stay so.
@@ -108,14 +116,14 @@ class Supervisor:
         return self._lab.start("work", *self._order, lease_ms=LEASE_MS)
 
 
-def test_runs_survive_a_storm_of_kills(lab: Lab, ledger: Ledger, folder: Path) -> None:
-    path, stop = str(folder / "afl.db"), threading.Event()
-    with SqliteStore(path) as store, ThreadPoolExecutor(1) as pool:
+def test_runs_survive_a_storm_of_kills(lab: Lab, ledger: Ledger, place: str) -> None:
+    stop = threading.Event()
+    with open_at(place) as store, ThreadPoolExecutor(1) as pool:
         evaluator = Evaluator(store)
         # Nobody works on this one; as long as it waits, the workers look for more.
         gate = evaluator.submit(GATE.program, GATE.workflow, GATE.inputs, task_list="gate")
         runs = submit(evaluator, CASES * 2)
-        supervisor = Supervisor(lab, path, ledger.port)
+        supervisor = Supervisor(lab, place, ledger.port)
         storm = pool.submit(supervisor.storm, stop)
         with ExitStack() as ending:
             ending.callback(stop.set)

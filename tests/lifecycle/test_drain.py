@@ -488,6 +488,7 @@ def test_metrics_tell_of_the_group() -> None:
     class Counting(BusyLoop):
         in_flight = 4
         leases_lost = 2
+        handled = (("shop.Weigh", 5, 1),)
 
     loop = Counting("loop")
     group = LoopGroup([loop], health_port=0, health_host="127.0.0.1")
@@ -502,6 +503,8 @@ def test_metrics_tell_of_the_group() -> None:
     assert 'afl_phase{phase="ready"} 1' in metrics()
     assert 'afl_in_flight{loop="loop"} 4' in metrics()
     assert 'afl_leases_lost_total{loop="loop"} 2' in metrics()
+    assert 'afl_handled_total{loop="loop",work="shop.Weigh",outcome="done"} 5' in metrics()
+    assert 'afl_handled_total{loop="loop",work="shop.Weigh",outcome="failed"} 1' in metrics()
     assert 'afl_heartbeat_age_seconds{loop="loop"}' in metrics()
     assert "afl_drain_seconds 0\n" in metrics()
     group.request_stop()

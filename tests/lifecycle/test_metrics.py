@@ -13,7 +13,19 @@ import pytest
 from afl.runtime import metrics
 from afl.runtime.metrics import FAMILIES, Family, Metrics
 from afl.runtime.phases import Phase
-from afl.telemetry import LoopStalled, PhaseChanged, Telemetry
+from afl.telemetry import (
+    Event,
+    HandlerNotLoaded,
+    LoopStalled,
+    MessageDeadLettered,
+    ModelCalled,
+    ModelCallRetried,
+    PhaseChanged,
+    ServerLost,
+    Telemetry,
+    ThreadAbandoned,
+    TurnEnded,
+)
 
 _NOW = datetime(2024, 1, 1, tzinfo=UTC)
 _SAMPLE = re.compile(
@@ -157,3 +169,51 @@ def test_phases_and_stalls_are_heard_of() -> None:
     found = samples(numbers.render())
     assert found.pop(("afl_stalls_total", "mail", "suspected")) == 2
     assert found == {("afl_phase", each.value): int(each is Phase.DRAIN) for each in Phase}
+
+
+@pytest.mark.parametrize(
+    ("event", "expected"),
+    [
+        (
+            ModelCalled(
+                at=_NOW, model="m", input_tokens=7, output_tokens=3, duration_s=1, attempts=1
+            ),
+            {
+                ("afl_model_calls_total", "m"): 1,
+                ("afl_model_tokens_total", "m", "input"): 7,
+                ("afl_model_tokens_total", "m", "output"): 3,
+            },
+        ),
+        (
+            ModelCallRetried(at=_NOW, model="m", attempt=1, wait_s=1, error="busy"),
+            {("afl_model_retries_total", "m"): 1},
+        ),
+        (
+            TurnEnded(
+                at=_NOW, loop="l", request="r", attempt=1, status="done", error=None, duration_s=2.5
+            ),
+            {("afl_turns_total", "l", "done"): 1, ("afl_turn_seconds_total", "l"): 2.5},
+        ),
+        (
+            MessageDeadLettered(at=_NOW, mailbox="box", message="m", deliveries=5, reason="no"),
+            {("afl_dead_letters_total", "box"): 1},
+        ),
+        (
+            ThreadAbandoned(at=_NOW, work="w", handler="h", line="x.py:1"),
+            {("afl_threads_abandoned_total",): 1},
+        ),
+        (
+            HandlerNotLoaded(at=_NOW, facet="a.B", server="s", error="gone"),
+            {("afl_handlers_not_loaded_total", "a.B"): 1},
+        ),
+        (
+            ServerLost(at=_NOW, server="s", service="svc", host="h", pid=1, reason="gone"),
+            {("afl_servers_lost_total", "svc"): 1},
+        ),
+    ],
+    ids=lambda each: type(each).__name__,
+)
+def test_events_are_counted(event: Event, expected: dict[tuple[str, ...], float]) -> None:
+    numbers = Metrics()
+    numbers.hear(event)
+    assert samples(numbers.render()) == expected

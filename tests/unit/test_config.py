@@ -127,6 +127,46 @@ def test_times_of_the_lifecycle_are_unset_until_somebody_says_them(folder: Path)
     assert (found.settle, found.max_processing, found.pre_stop) == ("unset", "unset", "unset")
 
 
+def test_lists_of_texts_are_no_paths(folder: Path) -> None:
+    write(folder, 'worker.topics = ["billing.*", "geo.?"]\nhandlers.paths = ["lib"]\n')
+    config = load_config(environ={}, directory=folder)
+    assert config.worker.topics == ("billing.*", "geo.?")
+    assert config.handlers.paths == (folder / "lib",)
+    environ = {"AFL_WORKER_TOPICS": os.pathsep.join(["a.*", "", "b.*"])}
+    assert load_config(environ=environ, directory=folder).worker.topics == ("a.*", "b.*")
+
+
+@pytest.mark.parametrize("text", ["worker.topics = 'a.*'", "worker.topics = ['']"])
+def test_what_is_no_list_of_texts_is_refused(folder: Path, text: str) -> None:
+    write(folder, text)
+    assert "worker.topics" in problems(directory=folder)
+
+
+@pytest.mark.parametrize("given", ["0", "100001", "-1", "many", "", "1.5", "²"])
+def test_numbers_are_whole_and_within_bounds(folder: Path, given: str) -> None:
+    assert load_config(environ={"AFL_WORKER_CONCURRENCY": "100"}).worker.concurrency == 100
+    text = problems(environ={"AFL_WORKER_CONCURRENCY": given}, directory=folder)
+    assert "expected a whole number from 1 to 100000" in text
+
+
+def test_a_task_list_has_a_name(folder: Path) -> None:
+    assert load_config(environ={"AFL_WORKER_TASK_LIST": " gpu "}).worker.task_list == "gpu"
+    assert "worker.task_list = ' '" in problems(
+        environ={"AFL_WORKER_TASK_LIST": " "}, directory=folder
+    )
+
+
+def test_a_variable_may_have_a_name_of_its_own(folder: Path) -> None:
+    config = load_config(environ={"AFL_HANDLER_PATHS": "/opt/handlers"}, directory=folder)
+    assert config.handlers.paths == (Path("/opt/handlers"),)
+    assert config.origins["handlers.paths"] == "environment AFL_HANDLER_PATHS"
+    other = load_config(environ={"AFL_HANDLERS_PATHS": "/opt/handlers"}, directory=folder)
+    assert other.handlers.paths == ()
+    assert other.warnings == (
+        "environment AFL_HANDLERS_PATHS is not a setting; did you mean AFL_HANDLER_PATHS?",
+    )
+
+
 def test_flags_that_were_not_given_count_for_nothing(folder: Path) -> None:
     flags = {"log.level": None, "language.strict": False, "language.library_paths": ["x"]}
     config = load_config(flags, {"AFL_LOG_LEVEL": "error"}, folder)
@@ -346,6 +386,12 @@ def test_show_prints_each_setting_with_its_origin(
         "lifecycle.termination_grace  unset                        default",
         "lifecycle.pre_stop           unset                        default",
         "lifecycle.health_port        unset                        default",
+        "worker.concurrency           8                            default",
+        "worker.lease                 15s                          default",
+        "worker.topics                (none)                       default",
+        "worker.task_list             default                      default",
+        "handlers.paths               (none)                       default",
+        "telemetry.traces             false                        default",
     ]
     assert "did you mean AFL_LOG_LEVEL?" in result.stderr
 

@@ -8,7 +8,23 @@ from typing import Annotated
 
 import typer
 
-from afl.cli import check, compile_, config_show, fmt, graph, prune
+from afl.cli import (
+    check,
+    compile_,
+    config_show,
+    eval_,
+    fmt,
+    graph,
+    handlers,
+    mailbox,
+    prune,
+    runs,
+    servers,
+    submit,
+    tasks,
+    turns,
+    worker,
+)
 from afl.cli import run as run_
 from afl.cli.common import OK, PROBLEMS, WRONG_USE, Flags, show_problems
 from afl.errors import AflError
@@ -26,6 +42,15 @@ app.command("compile")(compile_.compile_)
 app.command("fmt")(fmt.fmt)
 app.command("graph")(graph.graph)
 app.command("run")(run_.run)
+app.command("submit")(submit.submit)
+app.command("worker")(worker.worker)
+app.add_typer(runs.app)
+app.add_typer(tasks.app)
+app.add_typer(handlers.app)
+app.add_typer(servers.app)
+app.command("eval")(eval_.eval_)
+app.add_typer(mailbox.app)
+app.add_typer(turns.app)
 app.command("prune")(prune.prune)
 app.add_typer(config_show.app)
 

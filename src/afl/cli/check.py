@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from afl.cli.common import (
     PROBLEMS,
+    Json,
     Library,
     Paths,
     Strict,
@@ -26,7 +27,7 @@ def check(
     paths: Paths,
     library: Library = None,
     strict: Strict = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+    json: Json = False,
 ) -> None:
     """Check AFL files together and show every problem with its place."""
     from afl.operations.programs import compile_paths

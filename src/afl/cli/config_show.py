@@ -5,11 +5,11 @@ Secrets are hidden; everything else is shown with its origin.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from afl.cli.common import settings
+from afl.cli.common import Json, settings
 
 if TYPE_CHECKING:
     from afl.config import Entry
@@ -26,7 +26,7 @@ def _config() -> None:
 @app.command()
 def show(
     context: typer.Context,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+    json: Json = False,
 ) -> None:
     """Print each setting with its value and where it came from. Secrets are hidden."""
     entries = settings(context).entries()
@@ -41,10 +41,11 @@ def _as_json(entries: tuple[Entry, ...]) -> str:
 
 
 def _as_table(entries: tuple[Entry, ...]) -> str:
+    from afl.cli.tables import plain_lines
+
     rows = [("setting", "value", "origin")]
     rows += [(entry.name, _as_text(entry.value), entry.origin) for entry in entries]
-    widths = [max(len(row[column]) for row in rows) for column in range(2)]
-    return "\n".join(f"{a:<{widths[0]}}  {b:<{widths[1]}}  {c}" for a, b, c in rows)
+    return "\n".join(plain_lines(rows))
 
 
 def _as_text(value: object) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from afl.cli.common import counted, settings, write_out
+from afl.cli.common import Json, Store, counted, settings, store_of, write_out
 
 if TYPE_CHECKING:
     from afl.operations.runs import PruneReport
@@ -21,22 +21,17 @@ def prune(
             "--older-than", metavar="DURATION", help="Ended longer ago than this, such as 30d."
         ),
     ] = None,
-    store: Annotated[
-        str | None, typer.Option("--store", metavar="URL", help="Where the runs are kept.")
-    ] = None,
+    store: Store = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only say what would be removed.")
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+    json: Json = False,
 ) -> None:
     """Remove runs that ended long ago, with all that belongs to them."""
-    from contextlib import closing
     from json import dumps
 
-    from afl.bootstrap import open_store
-
     config = settings(context, store_url=store, retention_runs=older_than)
-    with closing(open_store(config.store.url)) as opened:
+    with store_of(config) as opened:
         report = _pruned(opened, config.retention.runs, dry_run)
     if json:
         facts = {"runs": report.runs, "steps": report.steps, "tasks": report.tasks}

@@ -10,9 +10,9 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from afl.collector import collector_paused
 from afl.errors import UsageError
 from afl.lang import ast
-from afl.lang.collector import collector_paused
 from afl.lang.diagnostics import Diagnostic, InvalidProgram, ParseError, by_place, display_name
 from afl.lang.names import Names, reserved_namespaces
 from afl.lang.parser import parse_text

@@ -20,10 +20,10 @@ from lark import Lark, Token
 from lark.exceptions import UnexpectedInput
 from lark.lexer import PatternStr
 
+from afl.collector import collector_paused
 from afl.lang import ast, codes, recovery, trivia
 from afl.lang.ast import SourceLocation
 from afl.lang.builder import Builder
-from afl.lang.collector import collector_paused
 from afl.lang.diagnostics import Diagnostic, ParseError, by_place
 from afl.lang.sources import CompilerInput, FileOrigin, SourceRegistry, read_file
 from afl.lang.syntax_errors import explain

@@ -14,8 +14,8 @@ from afl.backoff import format_duration, parse_duration
 from afl.errors import AflError, UsageError
 from afl.lang.program import Program
 from afl.operations.inputs import check_inputs
-from afl.runtime.entities import ENDED_RUNNER_STATES, RunnerDefinition, RunnerState
-from afl.runtime.errors import RunNotFoundError
+from afl.runtime.entities import ENDED_RUNNER_STATES, RunnerDefinition, RunnerState, TaskState
+from afl.runtime.errors import InvalidRunStateError, InvalidStepStateError, RunNotFoundError
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.persistence import DEFAULT_TASK_LIST, PersistenceAPI, Pruned
 from afl.runtime.types import StepId, WorkflowId
@@ -24,6 +24,8 @@ from afl.runtime.types import StepId, WorkflowId
 NEVER = "never"
 #: Longer than any clock: only runs that say themselves how long they are kept are removed.
 _FOR_EVER_MS = 2**52
+#: What a retry of a run tries again.
+RETRIED_TASK_STATES = frozenset({TaskState.FAILED, TaskState.DEAD_LETTER})
 #: Runs removed in one transaction, so that others get their turn.
 _BATCH = 100
 
@@ -115,22 +117,60 @@ def outputs(evaluator: Evaluator, run: RunnerDefinition) -> dict[str, Any]:
 # Acting
 
 
-def cancel(evaluator: Evaluator, run_id: str) -> None:
-    evaluator.cancel(WorkflowId(run_id))
+def cancel(evaluator: Evaluator, run_id: str) -> bool:
+    """End a run now. False if it was over."""
+    return evaluator.cancel(WorkflowId(run_id))
 
 
-def pause(evaluator: Evaluator, run_id: str) -> None:
-    """Let nobody begin anything more; what is being done is finished."""
-    evaluator.pause(WorkflowId(run_id))
+def pause(evaluator: Evaluator, run_id: str) -> bool:
+    """Let nobody begin anything more; what is being done is finished. False if it is paused
+    already, or over."""
+    return evaluator.pause(WorkflowId(run_id))
 
 
-def unpause(evaluator: Evaluator, run_id: str) -> None:
-    evaluator.unpause(WorkflowId(run_id))
+def unpause(evaluator: Evaluator, run_id: str) -> bool:
+    """Let a paused run go on. False if it was not paused."""
+    return evaluator.unpause(WorkflowId(run_id))
 
 
 def retry(evaluator: Evaluator, step_id: str) -> None:
     """Try a failed step again, and with it all that failed because of it."""
     evaluator.retry_step(StepId(step_id))
+
+
+@dataclass(frozen=True)
+class RetryReport:
+    """What a retry of a whole run has done."""
+
+    #: Ids of the steps that are tried again.
+    retried: tuple[str, ...]
+    #: Why others are not, by their ids.
+    refused: Mapping[str, str]
+
+
+def retry_failed(store: PersistenceAPI, evaluator: Evaluator, run_id: str) -> RetryReport:
+    """Try all steps of a run again whose handlers failed. Each is a commit of its own.
+
+    Raises UsageError if there is none.
+    """
+    run = status(store, run_id)
+    failed = [
+        each for each in store.get_tasks_by_runner(run.uuid) if each.state in RETRIED_TASK_STATES
+    ]
+    if not failed:
+        raise UsageError(
+            f"run {run.workflow_id} is {run.state} and has no failed tasks to try again"
+            + ("; submit it again" if run.is_over else "")
+        )
+    retried: list[str] = []
+    refused: dict[str, str] = {}
+    for task in failed:
+        try:
+            evaluator.retry_step(StepId(task.step_id))
+            retried.append(task.step_id)
+        except (InvalidStepStateError, InvalidRunStateError) as error:
+            refused[task.step_id] = str(error)
+    return RetryReport(tuple(retried), refused)
 
 
 # Removing

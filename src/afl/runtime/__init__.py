@@ -6,17 +6,19 @@ the drivers of the others.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from afl.exports import lazy
 
 #: Public name → module that has it.
 _EXPORTS = {
     **dict.fromkeys(("Evaluator", "Pending"), "afl.runtime.evaluator"),
     **dict.fromkeys(("ExecutionResult", "ExecutionStatus"), "afl.runtime.results"),
     "ExecutionContext": "afl.runtime.context",
-    "NextClaim": "afl.runtime.claims",
+    **dict.fromkeys(("NextClaim", "RetryPolicy"), "afl.runtime.claims"),
     "MemoryStore": "afl.runtime.memory_store",
     "SqliteStore": "afl.runtime.sql_store",
+    "PostgresStore": "afl.runtime.postgres_store",
     **dict.fromkeys(
         ("PersistenceAPI", "IterationChanges", "View", "Claim"), "afl.runtime.persistence"
     ),
@@ -27,6 +29,7 @@ _EXPORTS = {
             *("SourceText", "PublishedSource", "HandlerRegistration", "ServerDefinition"),
             *("ServerState", "HandledCount", "LockDefinition", "LockMetaData", "LogDefinition"),
             *("NoteType", "NoteOriginator", "NoteImportance", "Parameter", "UserDefinition"),
+            *("Isolation", "OnLost"),
         ),
         "afl.runtime.entities",
     ),
@@ -54,7 +57,7 @@ _EXPORTS = {
     **dict.fromkeys(
         (
             *("StepFailure", "StepNotFoundError", "RunNotFoundError", "InvalidStepStateError"),
-            *("InvalidRunStateError", "StaleFence"),
+            *("InvalidRunStateError", "StaleFence", "TaskNotFoundError", "InvalidTaskStateError"),
         ),
         "afl.runtime.errors",
     ),
@@ -81,12 +84,52 @@ _EXPORTS = {
         ("Notice", "SpotNotice", "PreemptionNotice", "FileTrigger"), "afl.runtime.notices"
     ),
     "Metrics": "afl.runtime.metrics",
+    **dict.fromkeys(("AgentPoller", "AgentPollerConfig"), "afl.runtime.agent_poller"),
+    **dict.fromkeys(("RegistryRunner", "RegistryRunnerConfig"), "afl.runtime.registry_runner"),
+    **dict.fromkeys(("RunnerService", "RunnerConfig"), "afl.runtime.runner"),
+    "HandlerContext": "afl.runtime.dispatch",
+    **dict.fromkeys(("AgentLoop", "MainLoop"), "afl.loops.agent_loop"),
+    **dict.fromkeys(
+        (
+            *("AgentLoopRequest", "AgentLoopResult", "AgentLoopConfig", "RunContext"),
+            *("MainLoopRequest", "MainLoopResult", "MainLoopConfig", "TurnStatus"),
+        ),
+        "afl.loops.requests",
+    ),
+    "MailboxLoop": "afl.loops.loop",
+    **dict.fromkeys(
+        (
+            *("ToolRegistry", "ClaudeAgentRunner", "LLMHandler", "LLMHandlerConfig"),
+            *("ToolDefinition", "tool_definitions"),
+        ),
+        "afl.runtime.agent",
+    ),
 }
 
 __all__ = list(_EXPORTS)
 
 if TYPE_CHECKING:
+    from afl.loops.agent_loop import AgentLoop as AgentLoop
+    from afl.loops.agent_loop import MainLoop as MainLoop
+    from afl.loops.loop import MailboxLoop as MailboxLoop
+    from afl.loops.requests import AgentLoopConfig as AgentLoopConfig
+    from afl.loops.requests import AgentLoopRequest as AgentLoopRequest
+    from afl.loops.requests import AgentLoopResult as AgentLoopResult
+    from afl.loops.requests import MainLoopConfig as MainLoopConfig
+    from afl.loops.requests import MainLoopRequest as MainLoopRequest
+    from afl.loops.requests import MainLoopResult as MainLoopResult
+    from afl.loops.requests import RunContext as RunContext
+    from afl.loops.requests import TurnStatus as TurnStatus
+    from afl.runtime.agent import ClaudeAgentRunner as ClaudeAgentRunner
+    from afl.runtime.agent import LLMHandler as LLMHandler
+    from afl.runtime.agent import LLMHandlerConfig as LLMHandlerConfig
+    from afl.runtime.agent import ToolDefinition as ToolDefinition
+    from afl.runtime.agent import ToolRegistry as ToolRegistry
+    from afl.runtime.agent import tool_definitions as tool_definitions
+    from afl.runtime.agent_poller import AgentPoller as AgentPoller
+    from afl.runtime.agent_poller import AgentPollerConfig as AgentPollerConfig
     from afl.runtime.claims import NextClaim as NextClaim
+    from afl.runtime.claims import RetryPolicy as RetryPolicy
     from afl.runtime.context import ExecutionContext as ExecutionContext
     from afl.runtime.dependencies import Dependency as Dependency
     from afl.runtime.dependencies import WarmupStep as WarmupStep
@@ -94,17 +137,20 @@ if TYPE_CHECKING:
     from afl.runtime.dependencies import mailbox_dependency as mailbox_dependency
     from afl.runtime.dependencies import model_dependency as model_dependency
     from afl.runtime.dependencies import store_dependency as store_dependency
+    from afl.runtime.dispatch import HandlerContext as HandlerContext
     from afl.runtime.entities import EventDefinition as EventDefinition
     from afl.runtime.entities import FlowDefinition as FlowDefinition
     from afl.runtime.entities import FlowIdentity as FlowIdentity
     from afl.runtime.entities import HandledCount as HandledCount
     from afl.runtime.entities import HandlerRegistration as HandlerRegistration
+    from afl.runtime.entities import Isolation as Isolation
     from afl.runtime.entities import LockDefinition as LockDefinition
     from afl.runtime.entities import LockMetaData as LockMetaData
     from afl.runtime.entities import LogDefinition as LogDefinition
     from afl.runtime.entities import NoteImportance as NoteImportance
     from afl.runtime.entities import NoteOriginator as NoteOriginator
     from afl.runtime.entities import NoteType as NoteType
+    from afl.runtime.entities import OnLost as OnLost
     from afl.runtime.entities import Parameter as Parameter
     from afl.runtime.entities import PublishedSource as PublishedSource
     from afl.runtime.entities import RunnerDefinition as RunnerDefinition
@@ -119,10 +165,12 @@ if TYPE_CHECKING:
     from afl.runtime.entities import WorkflowMetaData as WorkflowMetaData
     from afl.runtime.errors import InvalidRunStateError as InvalidRunStateError
     from afl.runtime.errors import InvalidStepStateError as InvalidStepStateError
+    from afl.runtime.errors import InvalidTaskStateError as InvalidTaskStateError
     from afl.runtime.errors import RunNotFoundError as RunNotFoundError
     from afl.runtime.errors import StaleFence as StaleFence
     from afl.runtime.errors import StepFailure as StepFailure
     from afl.runtime.errors import StepNotFoundError as StepNotFoundError
+    from afl.runtime.errors import TaskNotFoundError as TaskNotFoundError
     from afl.runtime.evaluator import Evaluator as Evaluator
     from afl.runtime.evaluator import Pending as Pending
     from afl.runtime.events import EventDispatcher as EventDispatcher
@@ -149,8 +197,13 @@ if TYPE_CHECKING:
     from afl.runtime.persistence import PersistenceAPI as PersistenceAPI
     from afl.runtime.persistence import View as View
     from afl.runtime.phases import Phase as Phase
+    from afl.runtime.postgres_store import PostgresStore as PostgresStore
+    from afl.runtime.registry_runner import RegistryRunner as RegistryRunner
+    from afl.runtime.registry_runner import RegistryRunnerConfig as RegistryRunnerConfig
     from afl.runtime.results import ExecutionResult as ExecutionResult
     from afl.runtime.results import ExecutionStatus as ExecutionStatus
+    from afl.runtime.runner import RunnerConfig as RunnerConfig
+    from afl.runtime.runner import RunnerService as RunnerService
     from afl.runtime.script_executor import ScriptError as ScriptError
     from afl.runtime.script_executor import ScriptExecutor as ScriptExecutor
     from afl.runtime.script_executor import ScriptResult as ScriptResult
@@ -188,14 +241,4 @@ if TYPE_CHECKING:
     from afl.runtime.watchdog import Watchdog as Watchdog
 
 
-def __getattr__(name: str) -> Any:
-    module = _EXPORTS.get(name)
-    if module is None:
-        raise AttributeError(f"module 'afl.runtime' has no attribute '{name}'")
-    value = getattr(import_module(module), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_EXPORTS})
+__getattr__, __dir__ = lazy(__name__, _EXPORTS)

@@ -19,6 +19,7 @@ from afl.runtime.entities import (
     TaskDefinition,
     TaskState,
 )
+from afl.runtime.errors import InvalidTaskStateError
 from afl.runtime.names import short_name
 
 #: A lease lasts this long unless it is renewed; renewal comes at every third of it.
@@ -44,6 +45,34 @@ class NextClaim:
 
     def wants(self, name: str) -> bool:
         return name in self.names or short_name(name) in self.names
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """How often a handler may be tried, and how long to wait in between."""
+
+    #: In all; 0 asks for nothing.
+    max_attempts: int = 0
+    #: Wait before the second try; doubled each time.
+    backoff_ms: int = 0
+
+    def may_follow(self, failures: int) -> bool:
+        """Whether there may be another try after so many failures."""
+        return failures < self.max_attempts
+
+    def delay_ms(self, failures: int) -> int:
+        """The wait after so many failures."""
+        return self.backoff_ms << min(failures - 1, 30)
+
+
+NO_RETRY = RetryPolicy()
+
+
+def retry_of(task: TaskDefinition, of_handler: RetryPolicy | None) -> RetryPolicy:
+    """What the program asks for goes before what the registration of the handler does."""
+    if task.max_attempts:
+        return RetryPolicy(task.max_attempts, task.backoff_ms)
+    return of_handler or NO_RETRY
 
 
 def lease_holds(task: TaskDefinition, now: int) -> bool:
@@ -141,6 +170,22 @@ def revived(task: TaskDefinition, now: int, *, held: bool) -> TaskDefinition:
         held=held,
         version=task.version,
     )
+
+
+def discarded(task: TaskDefinition, now: int, reason: str) -> TaskDefinition | None:
+    """Given up by an operator; None if it was, or is over in another way.
+
+    One that failed keeps its error. Raises InvalidTaskStateError while somebody works on it.
+    """
+    if lease_holds(task, now):
+        advice = (
+            f"'{task.owner}' works on it: wait for its end, or drain that worker, or cancel the run"
+        )
+        raise InvalidTaskStateError(task.uuid, task.state, advice)
+    if not may_follow(task.state, TaskState.IGNORED):
+        return None
+    error = task.error if task.is_over else {"message": reason, "type": "Discarded"}
+    return ended(task, TaskState.IGNORED, now, {**(error or {}), "discarded": reason})
 
 
 def was_never_over(task: TaskDefinition) -> bool:

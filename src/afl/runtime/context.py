@@ -7,7 +7,7 @@ changes. Reads go through here, so that each step is read once and later reads s
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 from afl.lang import ast
@@ -27,7 +27,7 @@ from afl.runtime.states import StepState
 from afl.runtime.step import StepDefinition
 from afl.runtime.types import BlockId, ObjectType, StatementId, StepId, WorkflowId
 from afl.runtime.values import ValueCache
-from afl.telemetry import Event
+from afl.telemetry import Event, RunEnded
 
 
 class ExecutionContext:
@@ -268,10 +268,10 @@ class ExecutionContext:
             self._tasks[task_id] = self.view.get_task(task_id)
         return self._tasks[task_id]
 
-    def prefetch_tasks(self, task_ids: Sequence[str]) -> None:
-        """Read many tasks at once."""
-        found = self.view.get_tasks(task_ids)
-        self._tasks |= {each: found.get(each) for each in task_ids}
+    def adopt_tasks(self, tasks: Iterable[TaskDefinition]) -> None:
+        """Take over tasks that were read by other means."""
+        for each in tasks:
+            self._tasks.setdefault(each.uuid, each)
 
     def move_task(self, task: TaskDefinition) -> None:
         """Note that a task has changed."""
@@ -285,6 +285,13 @@ class ExecutionContext:
         self.run.duration = max(self.now - self.run.start_time, 0)
         self.run.error = failure.to_dict() if failure is not None else None
         self._is_run_changed = True
+        self.tell(
+            RunEnded,
+            workflow=self.run.workflow.name,
+            state=state.value,
+            error=failure.message if failure is not None else None,
+            duration_s=self.run.duration / 1000,
+        )
 
     def touch_run(self) -> None:
         self._is_run_changed = True

@@ -6,29 +6,89 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from afl.ids import new_id
+from afl.lang.names import Declared
 from afl.runtime.arguments import attributes_of
-from afl.runtime.claims import ended, holds
+from afl.runtime.claims import discarded, ended, holds
 from afl.runtime.context import ExecutionContext
-from afl.runtime.entities import RunnerState, TaskState
-from afl.runtime.errors import InvalidStepStateError, StaleFence, StepFailure
+from afl.runtime.entities import LogDefinition, NoteType, RunnerState, TaskState
+from afl.runtime.errors import (
+    InvalidStepStateError,
+    StaleFence,
+    StepFailure,
+    TaskNotFoundError,
+)
+from afl.runtime.handlers.blocks import bodies_of
 from afl.runtime.persistence import task_id_of
+from afl.runtime.progress import fail
 from afl.runtime.states import StepState
 from afl.runtime.step import StepDefinition
 from afl.runtime.types import ObjectType, StepId
-from afl.telemetry import RunEnded
+from afl.telemetry import ResultUndeclared, TaskDiscarded
 
 
 def merge_returns(
     context: ExecutionContext, step: StepDefinition, values: Mapping[str, Any]
 ) -> None:
     """A result, or a part of one, becomes returns of the step."""
-    callee = None
-    if step.object_type == ObjectType.WORKFLOW:
-        callee = context.workflow
-    elif not step.is_block:
-        callee = context.statement_of(step).callee
+    callee = _callee(context, step)
     step.attributes.returns |= attributes_of(values, callee.returns if callee is not None else {})
     context.touch(step)
+
+
+def check_returns(context: ExecutionContext, step: StepDefinition) -> None:
+    """Warn in the log of the run if a result is not what the event facet declares."""
+    callee, given = _callee(context, step), step.attributes.returns.keys()
+    if callee is None or not callee.is_event or given == callee.returns.keys():
+        return
+    bodies = bodies_of(step, context)
+    # Blocks behind the event may still yield what is missing.
+    is_all = bodies is None or not bodies.blocks
+    missing = [each for each in callee.returns if is_all and each not in given]
+    undeclared = [each for each in given if each not in callee.returns]
+    if step.state != StepState.EVENT_TRANSMIT or not (missing or undeclared):
+        return
+    context.add_log(_mismatch(context, step, callee, missing, undeclared))
+    context.tell(
+        ResultUndeclared,
+        step=step.id,
+        facet=callee.qualified,
+        missing=", ".join(missing),
+        undeclared=", ".join(undeclared),
+    )
+
+
+def _callee(context: ExecutionContext, step: StepDefinition) -> Declared | None:
+    if step.object_type == ObjectType.WORKFLOW:
+        return context.workflow
+    return None if step.is_block else context.statement_of(step).callee
+
+
+def _mismatch(
+    context: ExecutionContext,
+    step: StepDefinition,
+    callee: Declared,
+    missing: list[str],
+    undeclared: list[str],
+) -> LogDefinition:
+    found = [f"'{each}' is missing" for each in missing]
+    found += [f"'{each}' is not declared" for each in undeclared]
+    place = context.statement_of(step).place
+    return LogDefinition(
+        uuid=new_id(),
+        order=0,
+        runner_id=context.run.uuid,
+        step_id=step.id,
+        object_id=step.id,
+        object_type=step.object_type,
+        note_type=NoteType.WARNING,
+        message=f"result of {callee.qualified}: {', '.join(found)}",
+        state=step.state,
+        line=place.get("line", 0),
+        file=place.get("source", ""),
+        details={"missing": missing, "undeclared": undeclared},
+        time=context.now,
+    )
 
 
 def change_params(
@@ -64,6 +124,22 @@ def update(
     return True
 
 
+def discard(context: ExecutionContext, task_id: str, reason: str) -> bool:
+    """Give a task up; the step that waits for it fails. False if it was given up, or had ended."""
+    task = context.task(task_id)
+    if task is None:
+        raise TaskNotFoundError(task_id)
+    given_up = discarded(task, context.now, reason)
+    if given_up is None:
+        return False
+    context.move_task(given_up)
+    context.tell(TaskDiscarded, step=task.step_id, facet=task.name, reason=reason)
+    step = context.step(StepId(task.step_id))
+    if not task.is_over and step is not None and not step.is_terminal:
+        fail(step, StepFailure(reason, "Discarded"), context)
+    return True
+
+
 def cancel(context: ExecutionContext) -> bool:
     """End a run now, with everything that is open in it."""
     if context.run.is_over:
@@ -77,7 +153,6 @@ def cancel(context: ExecutionContext) -> bool:
             step.mark_error(failure)
             context.touch(step)
     context.end_run(RunnerState.CANCELLED, failure)
-    context.tell(RunEnded, state=RunnerState.CANCELLED.value, error=failure.message)
     return True
 
 

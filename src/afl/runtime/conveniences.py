@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from afl.runtime.entities import HandlerRegistration, TaskDefinition
+from afl.runtime.entities import HandlerRegistration, Isolation, OnLost, TaskDefinition
 from afl.runtime.persistence import DEFAULT_TASK_LIST, PersistenceAPI
 
 
@@ -26,6 +26,8 @@ class Conveniences:
         timeout_ms: int = 30000,
         requirements: Iterable[str] = (),
         metadata: Mapping[str, Any] | None = None,
+        isolation: str = Isolation.THREAD,
+        on_lost: str = OnLost.REDELIVER,
     ) -> HandlerRegistration:
         now = self.now_ms()
         registration = HandlerRegistration(
@@ -39,6 +41,8 @@ class Conveniences:
             metadata=dict(metadata or {}),
             created=now,
             updated=now,
+            isolation=isolation,
+            on_lost=on_lost,
         )
         self.save_handler_registration(registration)
         return registration

@@ -16,9 +16,8 @@ from typing import Any, TypeAlias
 from afl.runtime.entities import TaskDefinition
 from afl.runtime.json_values import json_object
 from afl.runtime.loading import Handler
+from afl.runtime.tracing import handling
 from afl.runtime.types import copied
-
-_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 #: Runs what an asynchronous handler returns to its end. Workers share one event loop.
 Runner: TypeAlias = Callable[[Awaitable[Any]], Any]
@@ -100,25 +99,32 @@ def invoke(
 ) -> dict[str, Any]:
     """Let the handler do the task. What it raises comes out; raises NotJson for a result that
     no step can hold."""
+    with handling(task):
+        result = _called(handler, task, context)
+        if inspect.isawaitable(result):
+            result = run(result)
+        return _checked(handler, result)
+
+
+async def invoke_async(
+    handler: Handler, task: TaskDefinition, context: HandlerContext
+) -> dict[str, Any]:
+    """Like `invoke`, on the event loop of whoever awaits it."""
+    with handling(task):
+        result = _called(handler, task, context)
+        if inspect.isawaitable(result):
+            result = await result
+        return _checked(handler, result)
+
+
+def _called(handler: Handler, task: TaskDefinition, context: HandlerContext) -> Any:
     payload = {
         **copied(task.data or {}),
         "_facet_name": task.name,
         "_handler_metadata": copied(dict(handler.metadata)),
     }
-    takes_context = _takes_context(handler.call)
-    result = handler.call(payload, context) if takes_context else handler.call(payload)
-    if inspect.isawaitable(result):
-        result = run(result)
+    return handler.call(payload, context) if handler.takes_context else handler.call(payload)
+
+
+def _checked(handler: Handler, result: Any) -> dict[str, Any]:
     return json_object({} if result is None else result, f"result of handler {handler.label}")
-
-
-def _takes_context(call: Callable[..., Any]) -> bool:
-    try:
-        parameters = inspect.signature(call).parameters.values()
-    except (TypeError, ValueError):  # written in C, and silent about it
-        return False
-    positional = [each for each in parameters if each.kind in _POSITIONAL]
-    if len(positional) < 2:
-        return False
-    second = positional[1]
-    return second.default is second.empty or second.name == "context"

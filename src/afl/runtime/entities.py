@@ -57,10 +57,11 @@ TASK_TRANSITIONS: dict[str, frozenset[str]] = {
         }
     ),
     TaskState.COMPLETED: frozenset(),
-    TaskState.FAILED: frozenset({TaskState.PENDING}),
+    # Nobody will try again: an operator has seen it.
+    TaskState.FAILED: frozenset({TaskState.PENDING, TaskState.IGNORED}),
     TaskState.IGNORED: frozenset({TaskState.PENDING}),
     TaskState.CANCELED: frozenset(),
-    TaskState.DEAD_LETTER: frozenset({TaskState.PENDING}),
+    TaskState.DEAD_LETTER: frozenset({TaskState.PENDING, TaskState.IGNORED}),
 }
 
 
@@ -275,6 +276,24 @@ class PublishedSource:
 # Handlers
 
 
+class Isolation(StrEnum):
+    """Where a handler runs."""
+
+    #: In this process: on a thread, or on the event loop if it is a coroutine function.
+    THREAD = "thread"
+    #: In a process that can be killed.
+    PROCESS = "process"
+
+
+class OnLost(StrEnum):
+    """What becomes of a task whose worker died while it had it."""
+
+    #: Another worker does it; the idempotency key protects what must not happen twice.
+    REDELIVER = "redeliver"
+    #: A person decides: it becomes a dead letter.
+    UNKNOWN = "unknown"
+
+
 @dataclass
 class HandlerRegistration:
     """Where the handler of a facet is. `facet_name` is the key."""
@@ -289,6 +308,11 @@ class HandlerRegistration:
     metadata: dict[str, Any] = field(default_factory=dict)
     created: int = 0
     updated: int = 0
+    isolation: str = Isolation.THREAD
+    on_lost: str = OnLost.REDELIVER
+    is_enabled: bool = True
+    #: Why a worker could not load it: `message`, `server`, `time`. None once one could.
+    load_error: dict[str, Any] | None = None
 
 
 # Fleet
@@ -328,6 +352,15 @@ class ServerDefinition:
     #: Where its status can be read; 0 if it serves none.
     http_port: int = 0
     version: str = ""
+    task_list: str = "default"
+    host: str = ""
+    pid: int = 0
+    #: Pieces of work it has in hand.
+    in_flight: int = 0
+    #: What an operator asked of it: `drain`, or nothing.
+    wanted: str = ""
+    #: What went wrong with it: `kind`, `message`, `time`.
+    incidents: list[dict[str, Any]] = field(default_factory=list)
 
 
 # Locks

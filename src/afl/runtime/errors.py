@@ -60,6 +60,14 @@ class RunNotFoundError(NotFound, ValueError):
         )
 
 
+class TaskNotFoundError(NotFound, ValueError):
+    """No task has this id."""
+
+    def __init__(self, task_id: str) -> None:
+        self.task_id = task_id
+        super().__init__(f"Task {task_id} not found; check the id, and that it is the right store")
+
+
 class InvalidStepStateError(UsageError, ValueError):
     """The step is not where this can be done with it."""
 
@@ -79,6 +87,15 @@ class InvalidRunStateError(UsageError, ValueError):
         self.workflow_id = workflow_id
         self.state = state
         super().__init__(f"Run {workflow_id} is {state}; {advice}")
+
+
+class InvalidTaskStateError(UsageError, ValueError):
+    """The task is not where this can be done with it."""
+
+    def __init__(self, task_id: str, state: str, advice: str) -> None:
+        self.task_id = task_id
+        self.state = state
+        super().__init__(f"Task {task_id} is {state}; {advice}")
 
 
 class StaleFence(Conflict):

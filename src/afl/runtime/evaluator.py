@@ -20,12 +20,28 @@ from afl.clock import SYSTEM_CLOCK, Clock
 from afl.ids import new_id
 from afl.lang.program import Program
 from afl.runtime import control, starting
-from afl.runtime.claims import NextClaim, ended, holds, to_be_retried, was_never_over
+from afl.runtime.batches import Act
+from afl.runtime.claims import (
+    NextClaim,
+    RetryPolicy,
+    discarded,
+    ended,
+    holds,
+    retry_of,
+    to_be_retried,
+    was_never_over,
+)
 from afl.runtime.context import ExecutionContext, require_run
-from afl.runtime.deciding import Act, Decisions, Settings
+from afl.runtime.deciding import Decisions, Settings
 from afl.runtime.deciding import Pending as Pending
 from afl.runtime.entities import RunnerDefinition, RunnerState, TaskDefinition, TaskState
-from afl.runtime.errors import InvalidStepStateError, StaleFence, StepFailure, StepNotFoundError
+from afl.runtime.errors import (
+    InvalidStepStateError,
+    StaleFence,
+    StepFailure,
+    StepNotFoundError,
+    TaskNotFoundError,
+)
 from afl.runtime.handlers.scripts import SCRIPT_TASK, scripts_are_off
 from afl.runtime.json_values import NotJson, json_object
 from afl.runtime.persistence import (
@@ -39,7 +55,7 @@ from afl.runtime.persistence import (
 from afl.runtime.plans import PlanCache
 from afl.runtime.progress import answer, fail, run_agenda
 from afl.runtime.results import ExecutionResult, result_of
-from afl.runtime.retrying import retry
+from afl.runtime.retrying import retry as retry_again
 from afl.runtime.script_executor import ScriptExecutor
 from afl.runtime.states import StepState
 from afl.runtime.step import StepDefinition
@@ -73,6 +89,10 @@ class Evaluator:
         self._plans = PlanCache(persistence)
         settings = Settings(self._owner, max_iterations, scripts is not None)
         self._decisions = Decisions(persistence, settings, self.telemetry, clock, self.do_script)
+
+    @property
+    def runs_scripts(self) -> bool:
+        return self._scripts is not None
 
     # Starting
 
@@ -162,7 +182,7 @@ class Evaluator:
         returned. Raises StaleFence if the claim was lost: the result is refused. Raises
         UsageError for a result that is not JSON; nothing is written then.
         """
-        return self.complete_task_later(task, result, claim=claim).result()
+        return self._completion(task, result, claim, is_waited_for=True).result()
 
     def complete_task_later(
         self,
@@ -172,30 +192,55 @@ class Evaluator:
         claim: NextClaim | None = None,
     ) -> Pending:
         """Like `complete_task`, but do not wait: results that come together share a commit."""
+        return self._completion(task, result, claim, is_waited_for=False)
+
+    def _completion(
+        self,
+        task: TaskDefinition,
+        result: Mapping[str, Any] | None,
+        claim: NextClaim | None,
+        *,
+        is_waited_for: bool,
+    ) -> Pending:
         values = json_object(result or {}, f"result of {task.name}")
 
         def act(context: ExecutionContext) -> None:
             stored = self._stored(context, task)
             self._accept(context, context.require(stored.step_id), stored, values)
 
-        return self._decide_on_task(task, act, claim)
+        return self._decide_on_task(task, act, claim, is_waited_for=is_waited_for)
 
-    def fail_task(self, task: TaskDefinition, error: BaseException | str) -> None:
+    def fail_task(
+        self,
+        task: TaskDefinition,
+        error: BaseException | str,
+        *,
+        retry: RetryPolicy | None = None,
+    ) -> None:
         """Record that the handler of a claimed task failed.
 
-        A declared retry puts the task back; else its step ends in error. Raises StaleFence if
-        the claim was lost.
+        If the program asks for another try, or `retry`, which is that of the handler, does, the
+        task is put back; else its step ends in error. What the program asks goes first. Raises
+        StaleFence if the claim was lost.
         """
-        self.fail_task_later(task, error).result()
+        self.fail_task_later(task, error, retry=retry).result()
 
-    def fail_task_later(self, task: TaskDefinition, error: BaseException | str) -> Pending:
+    def fail_task_later(
+        self,
+        task: TaskDefinition,
+        error: BaseException | str,
+        *,
+        retry: RetryPolicy | None = None,
+    ) -> Pending:
+        """Like `fail_task`, but do not wait."""
         failure = StepFailure.of(error)
 
         def act(context: ExecutionContext) -> None:
             stored = self._stored(context, task)
             step = context.require(stored.step_id)
-            if stored.failures + 1 < stored.max_attempts:
-                self._retry_later(context, step, stored, failure)
+            policy = retry_of(stored, retry)
+            if policy.may_follow(stored.failures + 1):
+                self._retry_later(context, step, stored, failure, policy)
             else:
                 stored.failures += 1
                 self._refuse(context, step, stored, failure, TaskState.FAILED)
@@ -211,6 +256,34 @@ class Evaluator:
             self._refuse(context, step, stored, failure, TaskState.DEAD_LETTER)
 
         self._decide_on_task(task, act).result()
+
+    def discard_task(self, task_id: str, reason: str = "given up by an operator") -> bool:
+        """Say that no handler will ever come, or that a failure was seen: the task is IGNORED.
+
+        The step that waits for it fails with this reason. False if it was given up already, or
+        ended in another way. Raises TaskNotFoundError, and InvalidTaskStateError while somebody
+        works on it.
+        """
+        task = self.persistence.get_task(task_id)
+        if task is None:
+            raise TaskNotFoundError(task_id)
+        workflow_id = WorkflowId(task.workflow_id)
+        if self.persistence.get_run(workflow_id) is None:
+            return self._discard_alone(task_id, reason)
+        return self._decide_on_run(
+            workflow_id, lambda context: control.discard(context, task_id, reason)
+        )
+
+    def _discard_alone(self, task_id: str, reason: str) -> bool:
+        """A task of no run, such as one that asks to start one."""
+
+        def decision(view: View) -> tuple[IterationChanges, bool]:
+            task = view.get_task(task_id)
+            given_up = None if task is None else discarded(task, view.now_ms(), reason)
+            changes = [] if given_up is None else [given_up]
+            return IterationChanges(updated_tasks=changes), bool(changes)
+
+        return self.persistence.decide(decision)
 
     # Steps, by an operator or by code that does not use tasks
 
@@ -265,7 +338,7 @@ class Evaluator:
 
         Raises InvalidStepStateError if it has not failed, or is no event.
         """
-        self._decide_on_step(step_id, lambda context: retry(context, step_id))
+        self._decide_on_step(step_id, lambda context: retry_again(context, step_id))
 
     # Runs, by an operator
 
@@ -284,9 +357,15 @@ class Evaluator:
     # Decisions. Programs are read before: others wait for the transaction, and it may take long.
 
     def _decide_on_task(
-        self, task: TaskDefinition, act: Act[None], claim: NextClaim | None = None
+        self,
+        task: TaskDefinition,
+        act: Act[None],
+        claim: NextClaim | None = None,
+        *,
+        is_waited_for: bool = False,
     ) -> Pending:
-        return self._decisions.about_task(task, self._plans.get(task.flow_id), act, claim)
+        plan = self._plans.get(task.flow_id)
+        return self._decisions.about_task(task, plan, act, claim, is_waited_for=is_waited_for)
 
     def _decide_on_step(self, step_id: StepId, act: Act[T]) -> T:
         step = self.persistence.get_step(step_id)
@@ -309,10 +388,13 @@ class Evaluator:
         values: Mapping[str, Any],
     ) -> None:
         if task is not None and not task.is_over:
-            if was_never_over(task):
+            # A step that was written since it was made may have been over before it had a task:
+            # not run because of an error, and brought back by a retry.
+            if was_never_over(task) and step.sequence == 0:
                 context.end_first_task(step)
             context.move_task(ended(task, TaskState.COMPLETED, context.now))
         control.merge_returns(context, step, values)
+        control.check_returns(context, step)
         answer(step, context)
 
     def _refuse(
@@ -334,8 +416,9 @@ class Evaluator:
         step: StepDefinition,
         task: TaskDefinition,
         failure: StepFailure,
+        policy: RetryPolicy,
     ) -> None:
-        delay = task.backoff_ms * 2 ** min(task.failures, 30)
+        delay = policy.delay_ms(task.failures + 1)
         not_before = context.now + delay if delay else 0
         retried = to_be_retried(task, context.now, failure.to_dict(), not_before=not_before)
         context.move_task(retried)

@@ -22,12 +22,16 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
 from afl.errors import UsageError
 from afl.ids import stable_id
+from afl.runtime.callables import is_async, takes_context
+from afl.runtime.claims import RetryPolicy
+from afl.runtime.entities import Isolation, OnLost
 from afl.runtime.names import handler_for, short_name
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -57,6 +61,23 @@ class Handler:
     source: str
     #: Handed to the callable as `_handler_metadata`.
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    isolation: str = Isolation.THREAD
+    #: How long it may take, where the task does not say; 0: as long as it likes.
+    timeout_ms: int = 0
+    on_lost: str = OnLost.REDELIVER
+    retry: RetryPolicy | None = None
+    #: What a process of its own needs to load it again.
+    recipe: Mapping[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def takes_context(self) -> bool:
+        """Whether it has a place for a context beside the payload."""
+        return takes_context(self.call)
+
+    @cached_property
+    def is_async(self) -> bool:
+        """Whether calling it only makes a coroutine: no thread is needed to wait for it."""
+        return is_async(self.call)
 
     @property
     def label(self) -> str:
@@ -210,7 +231,7 @@ def _import(source: str) -> ModuleType:
 
 
 def _import_module(name: str) -> ModuleType:
-    _make_importable(Path.cwd())
+    make_importable(Path.cwd())
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
@@ -232,7 +253,7 @@ def _import_file(path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise UsageError(f"{path} is no Python file")
-    _make_importable(path.parent)
+    make_importable(path.parent)
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
@@ -243,7 +264,7 @@ def _import_file(path: Path) -> ModuleType:
     return module
 
 
-def _make_importable(folder: Path) -> None:
+def make_importable(folder: Path) -> None:
     """Let handlers import their neighbours, as Python does for a script that it starts."""
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))

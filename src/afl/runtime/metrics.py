@@ -1,7 +1,7 @@
 """Numbers about this process, in the text format that Prometheus reads.
 
 Each family below is one row of the reference. Who knows a number sets it, or has it read whenever
-somebody asks; what nobody has set is not shown. Stalls and phases come from telemetry.
+somebody asks; what nobody has set is not shown. Counters come from telemetry.
 """
 
 from __future__ import annotations
@@ -10,10 +10,22 @@ import math
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from afl.log import get_logger
 from afl.runtime.phases import Phase
-from afl.telemetry import Event, LoopStalled, PhaseChanged
+from afl.telemetry import (
+    Event,
+    HandlerNotLoaded,
+    LoopStalled,
+    MessageDeadLettered,
+    ModelCalled,
+    ModelCallRetried,
+    PhaseChanged,
+    ServerLost,
+    ThreadAbandoned,
+    TurnEnded,
+)
 
 _log = get_logger(__name__)
 
@@ -51,9 +63,64 @@ LOOP_LAG = Family(
 LEASES_LOST = Family(
     "afl_leases_lost_total", "counter", "Leases that lapsed while a loop worked on them.", ("loop",)
 )
+SERVERS_LOST = Family(
+    "afl_servers_lost_total",
+    "counter",
+    "Servers that ended without a shutdown, as noticed here.",
+    ("service",),
+)
+
+HANDLED = Family(
+    "afl_handled_total",
+    "counter",
+    "Pieces of work that a loop has ended, by what they were and how they ended.",
+    ("loop", "work", "outcome"),
+)
+THREADS_ABANDONED = Family(
+    "afl_threads_abandoned_total", "counter", "Threads that hang in work nobody waits for."
+)
+HANDLERS_NOT_LOADED = Family(
+    "afl_handlers_not_loaded_total",
+    "counter",
+    "Registrations that could not be loaded, each time that this was found.",
+    ("facet",),
+)
+TURNS = Family("afl_turns_total", "counter", "Turns that ended, by how.", ("loop", "status"))
+TURN_SECONDS = Family(
+    "afl_turn_seconds_total", "counter", "Seconds that the ended turns took.", ("loop",)
+)
+DEAD_LETTERS = Family(
+    "afl_dead_letters_total", "counter", "Messages that became dead letters.", ("mailbox",)
+)
+MODEL_CALLS = Family("afl_model_calls_total", "counter", "Answers of models.", ("model",))
+MODEL_RETRIES = Family(
+    "afl_model_retries_total", "counter", "Calls of models that had to be made again.", ("model",)
+)
+MODEL_TOKENS = Family(
+    "afl_model_tokens_total", "counter", "Tokens that models read and wrote.", ("model", "kind")
+)
 
 #: Every family there is, in the order of the page.
-FAMILIES = (PHASE, READY, BEAT_AGE, IN_FLIGHT, DRAIN, STALLS, LOOP_LAG, LEASES_LOST)
+FAMILIES = (
+    PHASE,
+    READY,
+    BEAT_AGE,
+    IN_FLIGHT,
+    DRAIN,
+    STALLS,
+    LOOP_LAG,
+    LEASES_LOST,
+    HANDLED,
+    THREADS_ABANDONED,
+    HANDLERS_NOT_LOADED,
+    SERVERS_LOST,
+    TURNS,
+    TURN_SECONDS,
+    DEAD_LETTERS,
+    MODEL_CALLS,
+    MODEL_RETRIES,
+    MODEL_TOKENS,
+)
 
 
 class Metrics:
@@ -83,10 +150,9 @@ class Metrics:
 
     def hear(self, event: Event) -> None:
         """Take what an event tells; for `telemetry.subscribe`."""
-        if isinstance(event, PhaseChanged):
-            self.set_phase(event.phase)
-        elif isinstance(event, LoopStalled):
-            self.add(STALLS, loop=event.loop, stage=event.stage)
+        tell = _TOLD_BY.get(type(event))
+        if tell is not None:
+            tell(self, event)
 
     def set_phase(self, phase: str) -> None:
         for each in Phase:
@@ -108,6 +174,33 @@ class Metrics:
             yield f"# TYPE {family.name} {family.kind}"
             for key, value in sorted(members.items()):
                 yield f"{family.name}{_labels(family, key)} {_number(value)}"
+
+
+# What events tell
+
+
+def _hear_turn(metrics: Metrics, event: TurnEnded) -> None:
+    metrics.add(TURNS, loop=event.loop, status=event.status)
+    metrics.add(TURN_SECONDS, event.duration_s, loop=event.loop)
+
+
+def _hear_model(metrics: Metrics, event: ModelCalled) -> None:
+    metrics.add(MODEL_CALLS, model=event.model)
+    metrics.add(MODEL_TOKENS, event.input_tokens, model=event.model, kind="input")
+    metrics.add(MODEL_TOKENS, event.output_tokens, model=event.model, kind="output")
+
+
+_TOLD_BY: dict[type[Event], Callable[[Metrics, Any], object]] = {
+    PhaseChanged: lambda metrics, event: metrics.set_phase(event.phase),
+    LoopStalled: lambda metrics, event: metrics.add(STALLS, loop=event.loop, stage=event.stage),
+    ServerLost: lambda metrics, event: metrics.add(SERVERS_LOST, service=event.service),
+    ThreadAbandoned: lambda metrics, _event: metrics.add(THREADS_ABANDONED),
+    HandlerNotLoaded: lambda metrics, event: metrics.add(HANDLERS_NOT_LOADED, facet=event.facet),
+    TurnEnded: _hear_turn,
+    MessageDeadLettered: lambda metrics, event: metrics.add(DEAD_LETTERS, mailbox=event.mailbox),
+    ModelCalled: _hear_model,
+    ModelCallRetried: lambda metrics, event: metrics.add(MODEL_RETRIES, model=event.model),
+}
 
 
 def _key(family: Family, labels: dict[str, str]) -> tuple[str, ...]:

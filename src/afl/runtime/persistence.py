@@ -31,9 +31,11 @@ from afl.runtime.entities import (
     EventDefinition,
     FlowDefinition,
     HandlerRegistration,
+    Isolation,
     LockDefinition,
     LockMetaData,
     LogDefinition,
+    OnLost,
     PublishedSource,
     RunnerDefinition,
     ServerDefinition,
@@ -137,6 +139,11 @@ class IterationChanges:
     def add_updated_task(self, task: TaskDefinition) -> None:
         self.updated_tasks.append(task)
 
+    def extend(self, more: IterationChanges) -> None:
+        """Take along what was decided about something else: no step, task or run is in both."""
+        for name, each in vars(more).items():
+            getattr(self, name).extend(each)
+
     @property
     def has_changes(self) -> bool:
         return any(vars(self).values())
@@ -216,6 +223,9 @@ class View(Protocol):
 
     def get_run(self, workflow_id: WorkflowId) -> RunnerDefinition | None:
         """Without its parameters: they may be large, and its root has them."""
+
+    def get_runs(self, workflow_ids: Sequence[WorkflowId]) -> dict[WorkflowId, RunnerDefinition]:
+        """Those that exist, each as `get_run` gives it."""
 
     def get_run_by_key(self, key: str) -> RunnerDefinition | None: ...
 
@@ -388,6 +398,17 @@ class FleetStore(Protocol):
 
     def get_servers_by_state(self, state: str) -> list[ServerDefinition]: ...
 
+    def beat_server(self, server: ServerDefinition) -> str:
+        """Save how a server stands, with the store's time as its ping; what is `wanted` of it,
+        which this leaves as it is. Incidents that others reported are kept."""
+
+    def ask_server(self, server_id: str, wanted: str) -> bool:
+        """Say what an operator wants of a server; whether it is there."""
+
+    def report_incident(self, server_id: str, incident: Mapping[str, Any]) -> bool:
+        """Declare a server that ended without saying so: ERROR, with this incident. False if it
+        is not there, or is SHUTDOWN or ERROR already: each end is reported once."""
+
 
 class FlowStore(Protocol):
     def save_flow(self, flow: FlowDefinition) -> None: ...
@@ -464,6 +485,8 @@ class HandlerStore(Protocol):
         timeout_ms: int = 30000,
         requirements: Iterable[str] = (),
         metadata: Mapping[str, Any] | None = None,
+        isolation: str = Isolation.THREAD,
+        on_lost: str = OnLost.REDELIVER,
     ) -> HandlerRegistration:
         """Make a registration and save it."""
 
@@ -476,6 +499,21 @@ class HandlerStore(Protocol):
     def list_handler_registrations(self) -> list[HandlerRegistration]: ...
 
     def delete_handler_registration(self, facet_name: str) -> bool: ...
+
+    def set_load_error(
+        self, registration: HandlerRegistration, error: Mapping[str, Any] | None
+    ) -> bool:
+        """Say how loading a registration went; False if it was changed or removed since it was
+        read. Not a change of the registration: nobody is woken."""
+
+    def registrations_version(self) -> int:
+        """A number that changes with every registration that is saved or removed."""
+
+    def wait_for_registrations(
+        self, seen: int, timeout: float | None = None, *, stop: threading.Event | None = None
+    ) -> bool:
+        """Wait until `registrations_version` is not `seen`: True. False at the timeout and when
+        `stop` is set."""
 
 
 class LogStore(Protocol):

@@ -23,7 +23,7 @@ from afl.runtime.plan import Statement
 from afl.runtime.states import StepState, select_transitions
 from afl.runtime.step import StepDefinition
 from afl.runtime.types import ObjectType
-from afl.telemetry import RunEnded, StepEnded
+from afl.telemetry import StepEnded
 
 
 def _stages(transitions: Mapping[str, str]) -> dict[str, str]:
@@ -160,13 +160,14 @@ def _tell_outside(
         step_name=step.name,
         facet=step.facet_name,
         error=failure.message if failure else None,
+        within=step.container_id,
+        duration_s=(context.now - (step.timestamp or context.now)) / 1000,
     )
 
 
 def _end_run(failure: StepFailure | None, context: ExecutionContext) -> None:
     state = RunnerState.COMPLETED if failure is None else RunnerState.FAILED
     context.end_run(state, failure)
-    context.tell(RunEnded, state=state.value, error=failure.message if failure else None)
 
 
 def _tell_parent(

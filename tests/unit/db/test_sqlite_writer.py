@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable
-from concurrent.futures import CancelledError, Future, wait
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -211,8 +211,88 @@ def test_a_closed_database_says_so(folder: Path) -> None:
 
 
 def test_the_writer_is_a_daemon_thread_with_a_name(database: Database) -> None:
-    thread = database.write(lambda _: threading.current_thread())
+    thread = database.submit(lambda _: threading.current_thread()).result()
     assert (thread.name, thread.daemon) == ("afl-sqlite-writer", True)
+
+
+def test_who_writes_alone_and_waits_does_it_without_changing_threads(database: Database) -> None:
+    assert database.write(lambda _: threading.current_thread()) is threading.current_thread()
+
+
+def test_a_write_comes_after_what_the_same_thread_submitted(
+    database: Database, items: Items
+) -> None:
+    for number in range(1, 200, 2):
+        database.submit(insert(number))
+        database.write(insert(number + 1))
+    assert items() == list(range(1, 201))
+
+
+def test_while_another_thread_writes_a_write_waits_and_joins_the_next_batch(
+    database: Database, items: Items
+) -> None:
+    is_in, may_end = threading.Event(), threading.Event()
+
+    def slow(tx: Transaction) -> None:
+        insert(1)(tx)
+        is_in.set()
+        assert may_end.wait(10)
+
+    with ThreadPoolExecutor(5) as pool:
+        first = pool.submit(database.write, slow)
+        assert is_in.wait(10)
+        others = [pool.submit(database.write, insert(number)) for number in range(2, 6)]
+        may_end.set()
+        first.result()
+        wait(others)
+    assert sorted(items()) == [1, 2, 3, 4, 5]
+
+
+def test_threads_that_write_and_submit_lose_nothing(database: Database, items: Items) -> None:
+    def work(first: int) -> None:
+        for number in range(first, first + 50):
+            if number % 3:
+                database.write(insert(number))
+            else:
+                database.submit(insert(number)).result()
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(work, range(0, 400, 50)))
+    assert sorted(items()) == list(range(400))
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, ValueError])
+def test_an_interrupt_inside_a_write_undoes_it_and_harms_nobody_else(
+    database: Database, items: Items, kind: type[BaseException]
+) -> None:
+    def interrupted(tx: Transaction) -> None:
+        insert(1)(tx)
+        raise kind
+
+    with pytest.raises(kind):
+        database.write(interrupted)
+    assert database.write(insert(2)) == 2
+    assert items() == [2]
+
+
+def test_a_transaction_that_an_interrupt_left_open_is_undone_by_the_next(
+    database: Database, monkeypatch: pytest.MonkeyPatch, items: Items
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("afl.db.sqlite.writer.Writer._attempt", interrupted)
+        patch.setattr("afl.db.sqlite.writer.Writer._undo", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            database.write(insert(1))
+    assert database.write(insert(2)) == 2
+    assert items() == [2]
+
+
+def test_after_the_end_of_a_write_its_thread_may_use_the_database(database: Database) -> None:
+    database.write(insert(1))
+    assert database.read(lambda reader: reader.query_one("SELECT count(*) FROM item")) == (1,)
 
 
 def test_what_is_written_is_announced_before_the_write_returns(folder: Path) -> None:
@@ -254,7 +334,9 @@ def test_a_defect_in_the_writer_reaches_the_caller_and_does_not_kill_it(
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr("afl.db.sqlite.writer.Transaction", None)
-        with pytest.raises(Exception, match="nothing was written"):
+        with pytest.raises(TypeError):
+            database.submit(insert(1)).result()
+        with pytest.raises(TypeError):
             database.write(insert(1))
     assert database.write(insert(2)) == 2
     assert items() == [2]

@@ -12,6 +12,7 @@ import pytest
 
 from afl import compile_source
 from afl.clock import FakeClock
+from afl.errors import StoreClosed, StoreUnavailable
 from afl.operations import runs
 from afl.operations.local_run import LocalRun, Options, Progress, own_task_list
 from afl.runtime.dispatch import HandlerContext
@@ -57,6 +58,9 @@ workflow Hasty(n: Long) => (n: Long) andThen {
 
 #: Longer than anything here takes, on a busy machine too.
 PATIENCE_S = 20.0
+#: Of a run that wait for the clock: who claims, who looks for its end, who renews leases, who
+#: records ends, and who looks after timeouts.
+THREADS = 5
 
 Call = Callable[..., Any]
 
@@ -329,6 +333,69 @@ def test_partial_results_and_logs_reach_the_run(bench: Bench) -> None:
     assert ("half done", "warning") in notes
 
 
+# On a store that is out of reach now and then
+
+
+class Hiccups(MemoryStore):
+    """Every second call of what a run needs fails."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: Counter[str] = Counter()
+
+    def _hiccup(self, name: str) -> None:
+        self.calls[name] += 1
+        if self.calls[name] % 2:
+            raise StoreUnavailable(f"{name}: the database is locked")
+
+    def claim_tasks(self, *args: Any, **options: Any) -> Any:
+        self._hiccup("claim_tasks")
+        return super().claim_tasks(*args, **options)
+
+    def wait_for_work(self, *args: Any, **options: Any) -> bool:
+        self._hiccup("wait_for_work")
+        return super().wait_for_work(*args, **options)
+
+    def wait_for_run(self, *args: Any, **options: Any) -> bool:
+        self._hiccup("wait_for_run")
+        return super().wait_for_run(*args, **options)
+
+    def decide_later(self, *args: Any, **options: Any) -> Any:
+        self._hiccup("decide_later")
+        return super().decide_later(*args, **options)
+
+
+def test_a_run_outlives_a_store_that_is_out_of_reach_now_and_then() -> None:
+    store = Hiccups()
+    bench = Bench(store)
+    run = bench.submit("Chain", n=1)
+    local = bench.local(run, echo)
+    assert local.work()
+    store.calls.clear()
+    store.calls["wait_for_run"] = 1
+    assert bench.outputs(run) == {"n": 3}
+
+
+def test_a_store_that_was_closed_ends_the_work(bench: Bench, gate: Gate) -> None:
+    run = bench.submit("One", n=1)
+    local = bench.local(run, gate)
+    problems: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            local.work()
+        except StoreClosed as problem:
+            problems.append(problem)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    gate.wait_begun()
+    bench.store.close()
+    gate.may_end.set()
+    thread.join(PATIENCE_S)
+    assert len(problems) == 1
+
+
 # On a clock that stands still
 
 
@@ -339,9 +406,9 @@ def test_leases_of_running_handlers_are_renewed(gate: Gate) -> None:
     worker = Worker(bench.local(run, gate, lease_ms=9000, clock=clock))
     gate.wait_begun()
     for _ in range(5):
-        clock.wait_for_waiters(3)  # the loop, the watcher and the renewer
+        clock.wait_for_waiters(THREADS)
         clock.advance(3)
-    clock.wait_for_waiters(3)
+    clock.wait_for_waiters(THREADS)
     assert bench.task(run).lease_expires == bench.store.now_ms() + 9000
     gate.may_end.set()
     assert worker.wait() is True
@@ -389,7 +456,7 @@ def test_work_of_a_process_that_died_is_done_when_its_lease_lapses() -> None:
     task_list = runs.status(bench.store, run).task_list
     [lost] = bench.store.claim_tasks(["t.Work"], 1, task_list=task_list, lease_ms=15000)
     worker = Worker(bench.local(run, echo, clock=clock))
-    clock.wait_for_waiters(3)
+    clock.wait_for_waiters(THREADS)
     clock.advance(15)
     assert worker.wait() is True
     assert bench.outputs(run) == {"n": 1}

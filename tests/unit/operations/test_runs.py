@@ -121,6 +121,55 @@ def test_a_failed_step_can_be_tried_again(store: MemoryStore, evaluator: Evaluat
     assert runs.result(store, evaluator, run) == {"text": "yes"}
 
 
+CHAIN = compile_source("""
+namespace t
+
+event facet Ask(question: String) => (answer: String)
+
+workflow Chain() => (text: String) andThen {
+    first = Ask(question = "?")
+    second = Ask(question = first.answer)
+    third = Ask(question = second.answer)
+    fourth = Ask(question = third.answer)
+    yield Chain(text = fourth.answer)
+}
+""")
+
+
+def test_all_that_was_not_run_goes_on_behind_a_retried_step(
+    store: MemoryStore, evaluator: Evaluator
+) -> None:
+    run = runs.submit(evaluator, CHAIN, "Chain")
+    [task] = store.claim_tasks(["t.Ask"], 1)
+    evaluator.fail_task(task, "no")
+    assert runs.retry_failed(store, evaluator, run).retried == (task.step_id,)
+    for text in ("one", "two", "three", "four"):
+        answer(store, evaluator, text)
+    assert runs.result(store, evaluator, run) == {"text": "four"}
+
+
+def test_a_run_without_failed_tasks_is_not_tried_again(
+    store: MemoryStore, evaluator: Evaluator
+) -> None:
+    with pytest.raises(UsageError, match=r"is running and has no failed tasks to try again$"):
+        runs.retry_failed(store, evaluator, wait(evaluator))
+    with pytest.raises(UsageError, match=r"is completed and has .*; submit it again"):
+        runs.retry_failed(store, evaluator, greet(evaluator))
+
+
+def test_a_cancelled_run_says_why_it_is_not_tried_again(
+    store: MemoryStore, evaluator: Evaluator
+) -> None:
+    run = runs.submit(evaluator, CHAIN, "Chain")
+    [task] = store.claim_tasks(["t.Ask"], 1)
+    evaluator.fail_task(task, "no")
+    runs.retry(evaluator, task.step_id)
+    assert runs.cancel(evaluator, run) is True
+    assert runs.cancel(evaluator, run) is False
+    with pytest.raises(UsageError, match="is cancelled and has no failed tasks"):
+        runs.retry_failed(store, evaluator, run)
+
+
 def test_a_run_can_be_cancelled(store: MemoryStore, evaluator: Evaluator) -> None:
     run = wait(evaluator)
     runs.cancel(evaluator, run)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import inspect
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from afl.runtime.dispatch import HandlerContext, invoke
+from afl.runtime.dispatch import HandlerContext, invoke, invoke_async
 from afl.runtime.entities import TaskDefinition
 from afl.runtime.json_values import NotJson
 from afl.runtime.loading import Handler
@@ -175,3 +176,51 @@ def test_cancellation_can_be_seen() -> None:
     assert not context.cancelled
     context.cancellation.set()
     assert context.cancelled
+
+
+def test_the_asynchronous_form_does_the_same() -> None:
+    async def charge(payload: dict[str, Any], context: HandlerContext) -> dict[str, Any]:
+        await asyncio.sleep(0)
+        return {"paid": payload["amount"], "key": context.idempotency_key}
+
+    def refund(payload: dict[str, Any]) -> tuple[int, int]:
+        return 1, 2
+
+    given = task(amount=5)
+
+    async def both() -> None:
+        handler = Handler("shop.Charge", charge, "here")
+        done = await invoke_async(handler, given, HandlerContext(given))
+        assert done == {"paid": 5, "key": "key-1"}
+        with pytest.raises(NotJson, match="expected a mapping"):
+            await invoke_async(Handler("f", refund, "here"), given, HandlerContext(given))
+
+    asyncio.run(both())
+
+
+def test_a_callable_is_looked_at_once() -> None:
+    looked: list[object] = []
+
+    class Charger:
+        @property
+        def __signature__(self) -> inspect.Signature:
+            looked.append(1)
+            return inspect.signature(lambda payload, context: None)
+
+        def __call__(self, *given: Any) -> dict[str, Any]:
+            return {"given": len(given)}
+
+    handler, given = Handler("f", Charger(), "here"), task()
+    for _ in range(3):
+        assert invoke(handler, given, HandlerContext(given)) == {"given": 2}
+    assert len(looked) == 1
+
+
+def test_coroutine_functions_are_known_before_they_are_called() -> None:
+    async def charge(payload: dict[str, Any]) -> None: ...
+
+    def refund(payload: dict[str, Any]) -> None: ...
+
+    waiting = (charge, functools.partial(charge), Charger())
+    assert all(Handler("f", each, "here").is_async for each in waiting)
+    assert not any(Handler("f", each, "here").is_async for each in (refund, Charger, print))

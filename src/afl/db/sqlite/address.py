@@ -9,7 +9,7 @@ import os
 import re
 from pathlib import Path
 
-from afl.errors import ConfigurationError
+from afl.errors import ConfigurationError, UsageError
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # two letters or more: C:\ is a drive
 _FORMS = "expected sqlite:///relative/path.db, sqlite:////absolute/path.db or a plain path"
@@ -32,6 +32,16 @@ def database_path(address: str | os.PathLike[str]) -> str:
     real = os.path.realpath(path)
     _require_place(real)
     return real
+
+
+def require_file(address: str | os.PathLike[str]) -> None:
+    """Raise UsageError if no database is there yet: who only looks should not make one."""
+    path = database_path(address)
+    if not Path(path).exists():
+        raise UsageError(
+            f"there is no database {path}; check the folder and the name, or submit something to "
+            "it first"
+        )
 
 
 def _path_of_url(url: str) -> str:

@@ -97,23 +97,16 @@ class Database:
     def write(self, fn: Callable[[Transaction], T]) -> T:
         """Run `fn` in a transaction; when this returns, what it did is on the disk.
 
-        What `fn` raises comes out here, and nothing that it did is applied. `fn` runs on the
-        writer's thread, where everybody else waits for it: SQL only, no other waiting.
+        What `fn` raises comes out here, and nothing that it did is applied. `fn` runs where
+        everybody else waits for it, on this thread or the writer's: SQL only, no other waiting.
 
         Raises StoreUnavailable if nothing could be written; Conflict if a row was there before;
         StoreClosed after `close`; StoreMisused on the writer's thread, which would wait for
         itself.
         """
+        self._claim.check()
         self._forbid_on_writer("write")
-        future = self.submit(fn)
-        try:
-            return future.result()
-        except BaseException:
-            # An interrupt of the waiting thread: what has not begun need not be done.
-            future.cancel()
-            raise
-        finally:
-            del future  # else what it raised and this frame would keep each other alive
+        return self._writer.run(fn)
 
     def submit(self, fn: Callable[[Transaction], T]) -> Future[T]:
         """Like `write`, but do not wait. A future that is cancelled before its turn is not run.

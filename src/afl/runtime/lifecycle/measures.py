@@ -54,3 +54,7 @@ class Measures:
             self.metrics.set(metrics.IN_FLIGHT, member.in_flight, loop=member.name)
         if member.leases_lost is not None:
             self.metrics.set(metrics.LEASES_LOST, member.leases_lost, loop=member.name)
+        for work, done, failed in member.handled:
+            labels = {"loop": member.name, "work": work}
+            self.metrics.set(metrics.HANDLED, done, outcome="done", **labels)
+            self.metrics.set(metrics.HANDLED, failed, outcome="failed", **labels)

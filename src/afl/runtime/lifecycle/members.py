@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -136,6 +136,10 @@ class Member:
     @property
     def leases_lost(self) -> int | None:
         return getattr(self.loop, "leases_lost", None)
+
+    @property
+    def handled(self) -> Iterable[tuple[str, int, int]]:
+        return getattr(self.loop, "handled", ())
 
     @property
     def unready_reason(self) -> str | None:

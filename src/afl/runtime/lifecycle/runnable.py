@@ -25,6 +25,7 @@ class Runnable(Protocol):
     - `longest_turn_s`: seconds that a turn may take without a beat, if longer than usual.
     - `rescue(stage)`: called by the watchdog before it kills; see `afl.runtime.watchdog`.
     - `leases_lost`: how many leases lapsed while it worked, a number that only grows.
+    - `handled`: what it has ended, as (what, how many were done, how many failed).
     - `unready_reason`: why it cannot take work now, or None.
     """
 

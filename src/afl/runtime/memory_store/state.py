@@ -89,6 +89,8 @@ class State:
             runner=Index(lambda log: (log.runner_id,), rank=lambda log: log.order),
         )
         self.handlers: Table[HandlerRegistration] = Table(journal, lambda each: each.facet_name)
+        #: Grows with every registration that is saved or removed.
+        self.handlers_version = 0
         self.servers: Table[ServerDefinition] = Table(
             journal, lambda server: server.uuid, state=by("state")
         )
@@ -199,6 +201,17 @@ class State:
         self.put_task(rewrite(task))
         return True
 
+    # Handlers
+
+    def put_handler(self, registration: HandlerRegistration) -> None:
+        self.handlers.put(registration)
+        self.handlers_version += 1
+
+    def remove_handler(self, facet_name: str) -> bool:
+        is_there = self.handlers.remove(facet_name)
+        self.handlers_version += is_there
+        return is_there
+
     # Runs
 
     def _update_run(self, run: RunnerDefinition) -> None:
@@ -308,6 +321,10 @@ class StateView:
 
     def get_run(self, workflow_id: WorkflowId) -> RunnerDefinition | None:
         return self._state.run_head(workflow_id)
+
+    def get_runs(self, workflow_ids: Sequence[WorkflowId]) -> dict[WorkflowId, RunnerDefinition]:
+        found = {each: self.get_run(each) for each in workflow_ids}
+        return {each: run for each, run in found.items() if run is not None}
 
     def get_run_by_key(self, key: str) -> RunnerDefinition | None:
         return self._state.runs.last("key", key)

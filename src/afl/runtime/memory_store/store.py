@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from afl.clock import SYSTEM_CLOCK, Clock, condition_of, now_ms
 from afl.errors import Conflict, StoreClosed, StoreMisused
@@ -45,6 +45,7 @@ from afl.runtime.persistence import (
     Pruned,
     event_of,
 )
+from afl.runtime.registered import beaten, judged, reported
 from afl.runtime.step import StepDefinition
 from afl.runtime.types import BlockId, EventId, StatementId, StepId, WorkflowId
 
@@ -290,6 +291,29 @@ class MemoryStore(Conveniences):
     def get_servers_by_state(self, state: str) -> list[ServerDefinition]:
         return self._find(self._state.servers, "state", state)
 
+    def beat_server(self, server: ServerDefinition) -> str:
+        with self._writing():
+            stored = self._state.servers.peek(server.uuid)
+            standing = beaten(stored, server, self.now_ms())
+            self._state.servers.put(standing)
+            return standing.wanted
+
+    def ask_server(self, server_id: str, wanted: str) -> bool:
+        with self._writing():
+            server = self._state.servers.peek(server_id)
+            if server is None:
+                return False
+            self._state.servers.put(replace(server, wanted=wanted))
+            return True
+
+    def report_incident(self, server_id: str, incident: Mapping[str, Any]) -> bool:
+        with self._writing():
+            ended = reported(self._state.servers.peek(server_id), incident)
+            if ended is None:
+                return False
+            self._state.servers.put(ended)
+            return True
+
     # Flows
 
     def save_flow(self, flow: FlowDefinition) -> None:
@@ -391,7 +415,7 @@ class MemoryStore(Conveniences):
         with self._writing():
             known = self._state.handlers.scan(ALL, ALL)
             require_unambiguous(registration.facet_name, [each.facet_name for each in known])
-            self._state.handlers.put(registration)
+            self._state.put_handler(registration)
 
     def get_handler_registration(self, facet_name: str) -> HandlerRegistration | None:
         return self._get(self._state.handlers, facet_name)
@@ -400,7 +424,31 @@ class MemoryStore(Conveniences):
         return self._find(self._state.handlers)
 
     def delete_handler_registration(self, facet_name: str) -> bool:
-        return self._delete(self._state.handlers, facet_name)
+        with self._writing():
+            return self._state.remove_handler(facet_name)
+
+    def set_load_error(
+        self, registration: HandlerRegistration, error: Mapping[str, Any] | None
+    ) -> bool:
+        with self._writing():
+            stored = self._state.handlers.peek(registration.facet_name)
+            changed = judged(stored, registration, error)
+            if changed is None:
+                return False
+            self._state.handlers.put(changed)
+            return True
+
+    def registrations_version(self) -> int:
+        with self._reading():
+            return self._state.handlers_version
+
+    def wait_for_registrations(
+        self, seen: int, timeout: float | None = None, *, stop: threading.Event | None = None
+    ) -> bool:
+        def seconds_left() -> float:
+            return math.inf if self._state.handlers_version == seen else 0
+
+        return self._wait(seconds_left, timeout, stop)
 
     # Logs
 

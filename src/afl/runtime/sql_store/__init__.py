@@ -1,6 +1,6 @@
 """The default store: one SQLite file.
 
-Modules from the bottom: `codec` and `refusals` (values), `rows` (records and rows), `schema`
+Modules from the bottom: `refusals` (values that cannot be kept), `schema`
 (tables); `steps`, `tasks`, `queue`, `runs`, `pruning`, `flows`, `locks`, `catalog` (questions and
 changes, in a transaction that is given); `changes` and `view` (decisions); `access` and the ports
 on it; `store`.

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from afl.db.sqlite import Transaction
+from collections.abc import Mapping
+from typing import Any
+
+from afl.db.sqlite import Reader, Transaction
 from afl.runtime.entities import (
     EventDefinition,
     HandlerRegistration,
@@ -11,7 +14,8 @@ from afl.runtime.entities import (
     ServerDefinition,
 )
 from afl.runtime.names import require_unambiguous
-from afl.runtime.sql_store.rows import Table
+from afl.runtime.registered import beaten, judged, reported
+from afl.runtime.rows.table import Table
 
 EVENTS = Table("event", EventDefinition, key=("id",))
 LOGS = Table("log", LogDefinition)
@@ -19,8 +23,71 @@ SERVERS = Table("server", ServerDefinition)
 HANDLERS = Table("handler", HandlerRegistration, key=("facet_name",))
 SOURCES = Table("source", PublishedSource, key=("namespace_name", "version"))
 
+#: Rung when a registration is saved or removed.
+HANDLERS_TOPIC = "handlers"
+
+
+# Servers
+
+
+def server(reader: Reader, server_id: str) -> ServerDefinition | None:
+    return SERVERS.one(reader, "WHERE uuid = ?", server_id)
+
+
+def beat_server(tx: Transaction, told: ServerDefinition, now: int) -> str:
+    standing = beaten(server(tx, told.uuid), told, now)
+    SERVERS.save(tx, standing)
+    return standing.wanted
+
+
+def ask_server(tx: Transaction, server_id: str, wanted: str) -> bool:
+    return tx.execute("UPDATE server SET wanted = ? WHERE uuid = ?", (wanted, server_id)) > 0
+
+
+def report_incident(tx: Transaction, server_id: str, incident: Mapping[str, Any]) -> bool:
+    ended = reported(server(tx, server_id), incident)
+    if ended is None:
+        return False
+    SERVERS.save(tx, ended)
+    return True
+
+
+# Handlers
+
+
+def handler(reader: Reader, facet_name: str) -> HandlerRegistration | None:
+    return HANDLERS.one(reader, "WHERE facet_name = ?", facet_name)
+
+
+def handlers_version(reader: Reader) -> int:
+    row = reader.query_one("SELECT version FROM handler_version")
+    return 0 if row is None else int(row[0])
+
 
 def save_handler(tx: Transaction, registration: HandlerRegistration) -> None:
     others = [name for (name,) in tx.query_all("SELECT facet_name FROM handler")]
     require_unambiguous(registration.facet_name, others)
     HANDLERS.save(tx, registration)
+    _announce_handlers(tx)
+
+
+def delete_handler(tx: Transaction, facet_name: str) -> bool:
+    if not tx.execute("DELETE FROM handler WHERE facet_name = ?", (facet_name,)):
+        return False
+    _announce_handlers(tx)
+    return True
+
+
+def set_load_error(
+    tx: Transaction, registration: HandlerRegistration, error: Mapping[str, Any] | None
+) -> bool:
+    changed = judged(handler(tx, registration.facet_name), registration, error)
+    if changed is None:
+        return False
+    HANDLERS.save(tx, changed)
+    return True
+
+
+def _announce_handlers(tx: Transaction) -> None:
+    tx.execute("UPDATE handler_version SET version = version + 1")
+    tx.announce(HANDLERS_TOPIC)

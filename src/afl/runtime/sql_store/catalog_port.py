@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from afl.db.sqlite import Reader
 from afl.runtime.entities import (
     HandlerRegistration,
     LockDefinition,
@@ -12,10 +16,10 @@ from afl.runtime.entities import (
     PublishedSource,
     ServerDefinition,
 )
+from afl.runtime.rows.codec import to_json
 from afl.runtime.sql_store import catalog, locks
 from afl.runtime.sql_store.access import Access
 from afl.runtime.sql_store.catalog import HANDLERS, LOGS, SERVERS, SOURCES
-from afl.runtime.sql_store.codec import to_json
 
 
 class CatalogPort(Access):
@@ -52,7 +56,7 @@ class CatalogPort(Access):
         self._write(SERVERS.save, server)
 
     def get_server(self, server_id: str) -> ServerDefinition | None:
-        return self._read(SERVERS.one, "WHERE uuid = ?", server_id)
+        return self._read(catalog.server, server_id)
 
     def update_server_ping(self, server_id: str, ping_time: int) -> None:
         sql = "UPDATE server SET ping_time = ? WHERE uuid = ?"
@@ -64,20 +68,44 @@ class CatalogPort(Access):
     def get_servers_by_state(self, state: str) -> list[ServerDefinition]:
         return self._read(SERVERS.all, "WHERE state = ? ORDER BY seq", state)
 
+    def beat_server(self, server: ServerDefinition) -> str:
+        return self._write(lambda tx: catalog.beat_server(tx, server, self.now_ms()))
+
+    def ask_server(self, server_id: str, wanted: str) -> bool:
+        return self._write(catalog.ask_server, server_id, wanted)
+
+    def report_incident(self, server_id: str, incident: Mapping[str, Any]) -> bool:
+        return self._write(catalog.report_incident, server_id, incident)
+
     # Handlers
 
     def save_handler_registration(self, registration: HandlerRegistration) -> None:
         self._write(catalog.save_handler, registration)
 
     def get_handler_registration(self, facet_name: str) -> HandlerRegistration | None:
-        return self._read(HANDLERS.one, "WHERE facet_name = ?", facet_name)
+        return self._read(catalog.handler, facet_name)
 
     def list_handler_registrations(self) -> list[HandlerRegistration]:
         return self._read(HANDLERS.all, "ORDER BY seq")
 
     def delete_handler_registration(self, facet_name: str) -> bool:
-        sql = "DELETE FROM handler WHERE facet_name = ?"
-        return self._write(lambda tx: tx.execute(sql, (facet_name,))) > 0
+        return self._write(catalog.delete_handler, facet_name)
+
+    def set_load_error(
+        self, registration: HandlerRegistration, error: Mapping[str, Any] | None
+    ) -> bool:
+        return self._write(catalog.set_load_error, registration, error)
+
+    def registrations_version(self) -> int:
+        return self._read(catalog.handlers_version)
+
+    def wait_for_registrations(
+        self, seen: int, timeout: float | None = None, *, stop: threading.Event | None = None
+    ) -> bool:
+        def seconds_left(reader: Reader) -> float:
+            return math.inf if catalog.handlers_version(reader) == seen else 0
+
+        return self._wait(catalog.HANDLERS_TOPIC, seconds_left, timeout, stop)
 
     # Logs
 

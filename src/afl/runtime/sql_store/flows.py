@@ -5,7 +5,7 @@ from __future__ import annotations
 from afl.db.sqlite import Transaction
 from afl.errors import Conflict
 from afl.runtime.entities import FlowDefinition, WorkflowDefinition
-from afl.runtime.sql_store.rows import Table
+from afl.runtime.rows.table import Table
 
 FLOWS = Table("flow", FlowDefinition, extra={"flow_name": "name.name", "flow_path": "name.path"})
 WORKFLOWS = Table("workflow", WorkflowDefinition)

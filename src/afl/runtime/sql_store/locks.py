@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from afl.db.sqlite import Reader, Transaction
 from afl.runtime.entities import LockDefinition, LockMetaData
-from afl.runtime.sql_store.rows import Table, upsert_sql
+from afl.runtime.rows.table import Table, upsert_sql
 
 LOCKS = Table("lock", LockDefinition, key=("key",))
 

@@ -15,8 +15,8 @@ from afl.db.sqlite import Reader, Row, Transaction
 from afl.runtime.claims import claimed
 from afl.runtime.entities import TaskDefinition
 from afl.runtime.names import is_short, short_name
+from afl.runtime.rows.codec import to_json
 from afl.runtime.sql_store import tasks
-from afl.runtime.sql_store.codec import to_json
 from afl.runtime.sql_store.tasks import TASKS
 
 #: A step that has a running task lends no second one.

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from afl.errors import StoreMisused
-from afl.runtime.sql_store.codec import not_text
+from afl.runtime.rows.codec import not_text
 
 #: A missing value, and one of the wrong kind. Python has no name for the second before 3.12.
 _WRONG_VALUE = (sqlite3.SQLITE_CONSTRAINT_NOTNULL, 3091)

@@ -9,7 +9,8 @@ from dataclasses import replace
 from afl.db.sqlite import Reader, Transaction
 from afl.errors import Conflict
 from afl.runtime.entities import RunnerDefinition
-from afl.runtime.sql_store.rows import Table, assignments
+from afl.runtime.rows.codec import to_json
+from afl.runtime.rows.table import Table, assignments
 from afl.runtime.types import WorkflowId
 
 RUNS = Table("run", RunnerDefinition, extra={"flow_id": "workflow.flow_id"})
@@ -21,8 +22,9 @@ UPDATE = f"""UPDATE run SET {assignments(_CHANGING)}, version = ?
 WHERE uuid = ? AND version = ?"""
 
 #: Without the parameters, which may be large.
-HEAD = f"""{RUNS.select.replace('"parameters"', "'[]'")}
-WHERE workflow_id = ? ORDER BY seq DESC LIMIT 1"""
+_HEAD = RUNS.select.replace('"parameters"', "'[]'")
+HEAD = f"{_HEAD} WHERE workflow_id = ? ORDER BY seq DESC LIMIT 1"
+HEADS = f"{_HEAD} WHERE workflow_id IN (SELECT value FROM json_each(?)) ORDER BY seq"
 BY_UUID = "WHERE uuid = ?"
 BY_ID = "WHERE workflow_id = ? ORDER BY seq DESC LIMIT 1"
 ALL_BY_ID = "WHERE workflow_id = ? ORDER BY seq"
@@ -46,6 +48,11 @@ def get(reader: Reader, workflow_id: WorkflowId) -> RunnerDefinition | None:
 def head(reader: Reader, workflow_id: WorkflowId) -> RunnerDefinition | None:
     row = reader.query_one(HEAD, (workflow_id,))
     return None if row is None else RUNS.record(row)
+
+
+def heads(reader: Reader, workflow_ids: Sequence[WorkflowId]) -> dict[WorkflowId, RunnerDefinition]:
+    found = map(RUNS.record, reader.query_all(HEADS, (to_json(workflow_ids),)))
+    return {WorkflowId(each.workflow_id): each for each in found}
 
 
 def get_record(reader: Reader, runner_id: str) -> RunnerDefinition | None:

@@ -270,6 +270,23 @@ CREATE TABLE source (
 ) STRICT""",
 )
 
+_WORKERS = (
+    "ALTER TABLE server ADD COLUMN task_list TEXT NOT NULL DEFAULT 'default'",
+    "ALTER TABLE server ADD COLUMN host TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE server ADD COLUMN pid INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE server ADD COLUMN in_flight INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE server ADD COLUMN wanted TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE server ADD COLUMN incidents TEXT NOT NULL DEFAULT '[]'",
+    "ALTER TABLE handler ADD COLUMN isolation TEXT NOT NULL DEFAULT 'thread'",
+    "ALTER TABLE handler ADD COLUMN on_lost TEXT NOT NULL DEFAULT 'redeliver'",
+    "ALTER TABLE handler ADD COLUMN is_enabled INTEGER NOT NULL DEFAULT 1",
+    "ALTER TABLE handler ADD COLUMN load_error TEXT",
+    # One row: how often a registration was saved or removed.
+    "CREATE TABLE handler_version (version INTEGER NOT NULL) STRICT",
+    "INSERT INTO handler_version (version) VALUES (0)",
+)
+
 MIGRATIONS = history(
     Migration(1, "tables of the engine", (*_STEPS, *_TASKS, *_EVENTS, *_RUNS, *_FLOWS, *_OTHERS)),
+    Migration(2, "what workers say and are told", _WORKERS),
 )

@@ -27,9 +27,8 @@ class SqliteStore(StepPort, TaskPort, RunPort, CatalogPort, Conveniences):
     `owner` is who claims tasks and holds locks where nobody else is named; a fresh id unless it
     is given. `poll_interval_s` is how often waiters look for changes that nobody announced.
 
-    Decisions run on the one thread of the process that writes the file: everybody else waits for
-    them. Raises what `afl.db.sqlite.open_database` raises, and NewerSchema for a file that a
-    newer afl has used.
+    Decisions run one after another in a process: everybody else who writes waits for them. Raises
+    what `afl.db.sqlite.open_database` raises, and NewerSchema for a file that a newer afl has used.
     """
 
     def __init__(

@@ -20,8 +20,8 @@ from afl.runtime.claims import (
 )
 from afl.runtime.entities import TASK_TRANSITIONS, TaskDefinition, TaskState
 from afl.runtime.persistence import Claim, task_id_of
-from afl.runtime.sql_store.codec import to_json
-from afl.runtime.sql_store.rows import Table, assignments
+from afl.runtime.rows.codec import to_json
+from afl.runtime.rows.table import Table, assignments
 from afl.runtime.types import WorkflowId
 
 

@@ -56,6 +56,9 @@ class SqliteView:
     def get_run(self, workflow_id: WorkflowId) -> RunnerDefinition | None:
         return runs.head(self._reader, workflow_id)
 
+    def get_runs(self, workflow_ids: Sequence[WorkflowId]) -> dict[WorkflowId, RunnerDefinition]:
+        return runs.heads(self._reader, workflow_ids)
+
     def get_run_by_key(self, key: str) -> RunnerDefinition | None:
         return runs.by_key(self._reader, key)
 

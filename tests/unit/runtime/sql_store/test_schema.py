@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from afl.db.migrations import Migration, migrate, schema_version
+from afl.db.sqlite import Transaction, open_database
 from afl.errors import NewerSchema
+from afl.runtime.entities import HandlerRegistration, ServerDefinition
+from afl.runtime.rows.steps import COLUMNS
+from afl.runtime.rows.table import Table
 from afl.runtime.sql_store import SqliteStore
 from afl.runtime.sql_store.catalog import EVENTS, HANDLERS, LOGS, SERVERS, SOURCES
 from afl.runtime.sql_store.flows import FLOWS, WORKFLOWS
 from afl.runtime.sql_store.locks import LOCKS
-from afl.runtime.sql_store.rows import Table
 from afl.runtime.sql_store.runs import RUNS
 from afl.runtime.sql_store.schema import COMPONENT, MIGRATIONS
-from afl.runtime.sql_store.steps import COLUMNS
 from afl.runtime.sql_store.tasks import TASKS
 
 TABLES: list[Table[Any]] = [
@@ -52,6 +55,29 @@ def test_the_tables_are_made_once(path: Path) -> None:
     for _ in range(2):
         with SqliteStore(path) as store:
             assert schema_version(store.database, COMPONENT) == len(MIGRATIONS)
+
+
+def test_a_file_of_an_older_release_is_brought_up_to_date(path: Path) -> None:
+    with closing(open_database(path)) as database:
+        migrate(database, COMPONENT, MIGRATIONS[:1])
+        database.write(_old_rows)
+    with SqliteStore(path) as store:
+        assert store.get_server("s") == ServerDefinition("s", "g", "afl-agent", "host")
+        assert store.get_handler_registration("shop.Pay") == HandlerRegistration("shop.Pay", "shop")
+        seen = store.registrations_version()
+        store.register_handler("shop.Ship", "shop")
+        assert store.registrations_version() != seen
+
+
+def _old_rows(tx: Transaction) -> None:
+    tx.execute(
+        "INSERT INTO server VALUES (1, 's', 'g', 'afl-agent', 'host', '[]', 0, 0, '[]', '[]', "
+        "'[]', 'startup', '', NULL, 0, '')"
+    )
+    tx.execute(
+        "INSERT INTO handler VALUES (1, 'shop.Pay', 'shop', 'handle', '1.0.0', '', 30000, '[]', "
+        "'{}', 0, 0)"
+    )
 
 
 def test_a_file_that_a_newer_release_has_used_is_refused_and_let_go(path: Path) -> None:

@@ -32,6 +32,18 @@ with SqliteStore(sys.argv[1], poll_interval_s=3600) as store:
 """
 
 
+LISTENER = """\
+import sys
+from afl.runtime.sql_store import SqliteStore
+
+with SqliteStore(sys.argv[1], poll_interval_s=3600) as store:
+    seen = store.registrations_version()
+    print("ready", flush=True)
+    assert store.wait_for_registrations(seen, 30)
+    print(*[each.facet_name for each in store.list_handler_registrations()], flush=True)
+"""
+
+
 def new_task(uuid: str, name: str = "shop.Pay") -> TaskDefinition:
     return TaskDefinition(uuid, name, "run", "run", "flow", "")
 
@@ -94,6 +106,17 @@ def test_two_processes_wake_each_other(path: Path) -> None:
             assert worker.stdout.readline() == "a\n"
             assert store.wait_for_run(WorkflowId("run"), PATIENCE_S)
             assert worker.wait(PATIENCE_S) == 0
+
+
+def test_a_registration_is_heard_of_in_another_process(path: Path) -> None:
+    with SqliteStore(path, poll_interval_s=3600) as store:
+        command = [sys.executable, "-c", LISTENER, str(path)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as listener:
+            assert listener.stdout is not None
+            assert listener.stdout.readline() == "ready\n"
+            store.register_handler("shop.Pay", "shop")
+            assert listener.stdout.readline() == "shop.Pay\n"
+            assert listener.wait(PATIENCE_S) == 0
 
 
 def test_looking_for_work_in_vain_writes_nothing(store: SqliteStore, path: Path) -> None:

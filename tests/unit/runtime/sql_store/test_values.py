@@ -15,9 +15,9 @@ from afl.ids import new_id
 from afl.runtime.entities import LogDefinition, TaskDefinition
 from afl.runtime.errors import StepFailure
 from afl.runtime.persistence import IterationChanges
+from afl.runtime.rows.codec import from_json, to_json
+from afl.runtime.rows.table import Table
 from afl.runtime.sql_store import SqliteStore
-from afl.runtime.sql_store.codec import from_json, to_json
-from afl.runtime.sql_store.rows import Table
 from afl.runtime.states import StepState
 from afl.runtime.step import StepDefinition
 from afl.runtime.types import ObjectType, StepId, VersionInfo, WorkflowId

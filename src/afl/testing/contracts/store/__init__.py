@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from afl.testing.contracts.store.claims import ClaimContract
 from afl.testing.contracts.store.directory import DirectoryContract
+from afl.testing.contracts.store.fleet import FleetContract
 from afl.testing.contracts.store.leases import LeaseContract
 from afl.testing.contracts.store.locks import LockContract
 from afl.testing.contracts.store.records import RecordContract
@@ -24,6 +25,7 @@ from afl.testing.contracts.store.waits import WaitContract
 __all__ = [
     "ClaimContract",
     "DirectoryContract",
+    "FleetContract",
     "LeaseContract",
     "LockContract",
     "RecordContract",
@@ -46,6 +48,7 @@ class StoreContract(
     LockContract,
     RunContract,
     DirectoryContract,
+    FleetContract,
     RecordContract,
 ):
     """All of it."""

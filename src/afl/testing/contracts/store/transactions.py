@@ -235,16 +235,18 @@ class TransactionContract(StoreExam):
                 view.get_steps([step.id, new_step().id]),
                 view.get_task(task.uuid),
                 view.get_run(WorkflowId(run.workflow_id)),
+                view.get_runs([WorkflowId(run.workflow_id), WorkflowId("nobody")]),
                 view.get_run_by_key(run.key or ""),
                 view.get_flow("flow-of-each"),
             ]
 
-        now, step, steps, task, run, by_key, flow = store.decide(decision)
+        now, step, steps, task, run, runs, by_key, flow = store.decide(decision)
         assert now == store.now_ms()
         assert step == store.get_step(step.id)
         assert steps == {step.id: step}
         assert task == store.get_task(task.uuid)
         assert run == by_key == store.get_runner(run.uuid)
+        assert runs == {run.workflow_id: run}
         assert flow == store.get_flow("flow-of-each")
 
     def test_a_view_does_not_find_what_is_missing(self, store: PersistenceAPI) -> None:

@@ -1,0 +1,246 @@
+"""Workers on SQLite with full durability, beside celery, dramatiq and huey in the same run.
+
+The peers keep their queue in Valkey, once with `appendfsync always`, which is as durable as we
+are, and once with its default. Handlers do nothing, so that all time is the machinery's.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from afl.clock import SYSTEM_CLOCK
+from afl.runtime.agent_poller import AgentPoller, AgentPollerConfig
+from afl.runtime.evaluator import Evaluator
+from afl.runtime.sql_store import SqliteStore
+from afl.runtime.types import WorkflowId
+from benchmarks.engine import NAME, chain, fan_out
+from benchmarks.measure import judged, judged_at_least, percentile
+
+TASKS, SLOTS = 5_000, 100
+PEER_TASKS = 2_000
+PEERS = ("celery", "dramatiq", "huey")
+PER_SECOND = 5_000
+LATENCIES, LATENCY_MS = 200, 3.0
+WAITING, WAITING_S = 2_000, 2.0
+IDLE_S, IDLE_PERCENT, IDLE_MB = 10.0, 0.5, 60.0
+#: Lease in milliseconds, and the longest time until its work runs elsewhere.
+RESCUES = {"default_lease": (15_000, 20.0), "lease_of_1_s": (1_000, 2.0)}
+
+
+def run() -> dict[str, Any]:
+    return {
+        "one_big_run": judged_at_least(_tasks_per_second(_big), PER_SECOND, unit="tasks/s"),
+        "one_run_each": judged_at_least(_tasks_per_second(_each), PER_SECOND, unit="tasks/s"),
+        "peers_tasks_per_second": {
+            "appendfsync_always": _peers("always"),
+            "appendfsync_everysec": _peers("everysec"),
+        },
+        "submit_to_start": _latency(),
+        "peers_submit_to_start_ms": _peer_latencies(),
+        "waiting_async_handlers": judged(_waiting_s(), WAITING_S, unit=f"s for {WAITING} of 1 s"),
+        "idle": _idle(),
+        "after_sigkill": {
+            name: judged(_rescue_s(lease_ms), aim, unit="s until its task runs elsewhere")
+            for name, (lease_ms, aim) in RESCUES.items()
+        },
+    }
+
+
+# Throughput
+
+Start = Callable[[Evaluator], Sequence[WorkflowId]]
+
+
+def _big(evaluator: Evaluator) -> Sequence[WorkflowId]:
+    program, inputs = fan_out(TASKS)
+    return [evaluator.submit(program, "W", inputs)]
+
+
+def _each(evaluator: Evaluator) -> Sequence[WorkflowId]:
+    program, inputs = chain(1)
+    return [evaluator.submit(program, "W", inputs) for _ in range(TASKS)]
+
+
+def _tasks_per_second(start: Start) -> float:
+    return max(TASKS / _seconds(start, _echo, SLOTS) for _ in range(3))
+
+
+def _echo(payload: dict[str, Any]) -> dict[str, Any]:
+    return {"n": payload["n"]}
+
+
+def _seconds(start: Start, handler: Callable[..., Any], slots: int) -> float:
+    """From the start of a worker until all runs are durably over."""
+    with tempfile.TemporaryDirectory() as folder, SqliteStore(Path(folder, "runs.db")) as store:
+        evaluator = Evaluator(store)
+        runs = start(evaluator)
+        poller = AgentPoller(store, evaluator, AgentPollerConfig(max_concurrent=slots))
+        poller.register(NAME, handler)
+        thread = threading.Thread(target=poller.start, daemon=True)
+        started = SYSTEM_CLOCK.monotonic()
+        thread.start()
+        for each in runs:
+            store.wait_for_run(each)
+        seconds = SYSTEM_CLOCK.monotonic() - started
+        poller.stop()
+        thread.join()
+        return seconds
+
+
+def _waiting_s() -> float:
+    import asyncio
+
+    async def wait(payload: dict[str, Any]) -> dict[str, Any]:
+        await asyncio.sleep(1.0)
+        return {"n": payload["n"]}
+
+    def start(evaluator: Evaluator) -> Sequence[WorkflowId]:
+        program, inputs = fan_out(WAITING)
+        return [evaluator.submit(program, "W", inputs)]
+
+    return min(_seconds(start, wait, WAITING) for _ in range(3))
+
+
+# Processes
+
+
+@contextmanager
+def _worker(url: str, lease_ms: int = 15_000, kind: str = "quick") -> Iterator[Any]:
+    command = ["benchmarks.worker_process", url, str(lease_ms), kind]
+    with _process(command) as process:
+        assert process.stdout.readline() == "ready\n"
+        yield process
+
+
+@contextmanager
+def _process(command: Sequence[str]) -> Iterator[Any]:
+    full = [sys.executable, "-m", *command]
+    with subprocess.Popen(full, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+@contextmanager
+def _store() -> Iterator[tuple[str, SqliteStore]]:
+    with tempfile.TemporaryDirectory() as folder:
+        url = f"sqlite:///{folder}/runs.db"
+        with SqliteStore(url) as store:
+            yield url, store
+
+
+def _latency() -> dict[str, Any]:
+    """From the call of submit to the first line of the handler, in an idle worker elsewhere."""
+    program, inputs = chain(1)
+    with _store() as (url, store), _worker(url) as worker:
+        evaluator = Evaluator(store)
+
+        def once() -> float:
+            started = SYSTEM_CLOCK.monotonic()
+            run = evaluator.submit(program, "W", inputs)
+            began = float(worker.stdout.readline())
+            store.wait_for_run(run)
+            return (began - started) * 1000
+
+        ordered = sorted(once() for _ in range(LATENCIES))
+    facts = {"p99": round(percentile(ordered, 99), 2), "count": LATENCIES}
+    return judged(percentile(ordered, 50), LATENCY_MS, unit="ms, p50", **facts)
+
+
+def _idle() -> dict[str, Any]:
+    with _store() as (url, _), _worker(url) as worker:
+        before = _cpu_s(worker.pid)
+        SYSTEM_CLOCK.sleep(IDLE_S)
+        percent = (_cpu_s(worker.pid) - before) / IDLE_S * 100
+        return {
+            "cpu": judged(percent, IDLE_PERCENT, unit="percent of a core"),
+            "memory": judged(_memory_mb(worker.pid), IDLE_MB, unit="MB resident"),
+        }
+
+
+def _cpu_s(pid: int) -> float:
+    import os
+
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _memory_mb(pid: int) -> float:
+    (line,) = (
+        each
+        for each in Path(f"/proc/{pid}/status").read_text().splitlines()
+        if each.startswith("VmRSS")
+    )
+    return int(line.split()[1]) / 1024
+
+
+def _rescue_s(lease_ms: int) -> float:
+    """From SIGKILL of a worker to the start of its task in another one, which is idle."""
+    program, inputs = chain(1)
+    with _store() as (url, store), _worker(url, lease_ms, "endless") as first:
+        Evaluator(store).submit(program, "W", inputs)
+        first.stdout.readline()
+        with _worker(url, lease_ms) as second:
+            started = SYSTEM_CLOCK.monotonic()
+            first.send_signal(signal.SIGKILL)
+            return float(second.stdout.readline()) - started
+
+
+# Peers
+
+
+def _peers(appendfsync: str) -> dict[str, int]:
+    return {name: round((PEER_TASKS - 1) / _peer_seconds(name, appendfsync)) for name in PEERS}
+
+
+def _peer_seconds(name: str, appendfsync: str) -> float:
+    from afl.testing.servers import ValkeyServer
+
+    with ValkeyServer(appendfsync=appendfsync) as server:
+        command = partial(_peer_command, name, server.url)
+        subprocess.run(command("send", str(PEER_TASKS)), check=True)
+        with _process(command("work", str(PEER_TASKS))[2:]) as worker:
+            return float(worker.stdout.readline())
+
+
+def _peer_latencies() -> dict[str, dict[str, float]]:
+    return {name: _peer_latency(name) for name in ("celery", "dramatiq")}
+
+
+def _peer_latency(name: str) -> dict[str, float]:
+    from afl.testing.servers import ValkeyServer
+    from benchmarks.peer_process import PEERS as SENDERS
+
+    with ValkeyServer(appendfsync="everysec") as server:
+        send = SENDERS[name](server.url, "send", _nothing)
+        assert send is not None
+        with _process(_peer_command(name, server.url, "echo")[2:]) as worker:
+            send()
+            worker.stdout.readline()  # it has started
+
+            def once() -> float:
+                SYSTEM_CLOCK.sleep(0.01)
+                started = SYSTEM_CLOCK.monotonic()
+                send()
+                return (float(worker.stdout.readline()) - started) * 1000
+
+            ordered = sorted(once() for _ in range(LATENCIES))
+    return {"p50": round(percentile(ordered, 50), 2), "p99": round(percentile(ordered, 99), 2)}
+
+
+def _nothing() -> None:
+    """A task, for who only sends it."""
+
+
+def _peer_command(name: str, url: str, *rest: str) -> list[str]:
+    return [sys.executable, "-m", "benchmarks.peer_process", name, url, *rest]

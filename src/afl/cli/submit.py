@@ -1,0 +1,157 @@
+"""`afl submit`: start a run that workers do."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from afl.cli.common import (
+    INTERRUPTED,
+    OK,
+    Input,
+    Inputs,
+    Json,
+    Key,
+    Library,
+    Paths,
+    Store,
+    Workflow,
+    chosen_workflow,
+    compiled,
+    inputs_for,
+    settings,
+    store_flag,
+    store_of,
+    write_json,
+)
+
+if TYPE_CHECKING:
+    from afl.config import Config
+    from afl.operations.reading import TaskCounts
+    from afl.runtime.persistence import PersistenceAPI
+
+
+def submit(
+    context: typer.Context,
+    paths: Paths,
+    workflow: Workflow = None,
+    input_: Input = None,
+    inputs: Inputs = None,
+    key: Key = None,
+    task_list: Annotated[
+        str | None,
+        typer.Option("--task-list", metavar="NAME", help="Whose workers do it."),
+    ] = None,
+    store: Store = None,
+    scripts: Annotated[
+        bool, typer.Option("--scripts", help="Run the script blocks of the program.")
+    ] = False,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Show its progress, and its outputs at the end.")
+    ] = False,
+    timeout: Annotated[
+        str | None,
+        typer.Option("--timeout", metavar="DURATION", help="Wait no longer; the run goes on."),
+    ] = None,
+    library: Library = None,
+    json: Json = False,
+) -> None:
+    """Start a run and print its id. Workers do it: see `afl worker`."""
+    from afl.backoff import parse_duration
+    from afl.bootstrap import evaluator
+    from afl.errors import UsageError
+    from afl.operations import runs
+
+    if timeout is not None and not wait:
+        raise UsageError("--timeout is for --wait; give both, or neither")
+    patience = None if timeout is None else parse_duration(timeout)
+    config = settings(
+        context,
+        store_url=store,
+        worker_task_list=task_list,
+        scripts_enabled=scripts or None,
+        language_library_paths=library or None,
+    )
+    if config.store.url.startswith("memory:"):
+        raise UsageError(
+            "a store in memory dies with this command, so no worker could do the run; name another "
+            "one with --store, or do the run here with `afl run`"
+        )
+    program = compiled(config, paths)
+    declared = chosen_workflow(program, workflow)
+    values = inputs_for(program, declared, input_ or [], inputs)
+    with store_of(config) as opened:
+        engine = evaluator(opened, config)
+        run_id = runs.submit(
+            engine,
+            program,
+            declared.qualified,
+            values,
+            key=key,
+            task_list=config.worker.task_list,
+        )
+        if wait:
+            _tell(run_id)
+            code = _waited(opened, config, run_id, patience, json)
+        else:
+            code = OK
+            _print(opened, run_id, json)
+    if code != OK:
+        raise typer.Exit(code)
+
+
+def _print(store: PersistenceAPI, run_id: str, as_json: bool) -> None:
+    from afl.operations import runs
+
+    if as_json:
+        write_json({"run": run_id, "status": runs.status(store, run_id).state})
+    else:
+        typer.echo(run_id)
+
+
+def _tell(run_id: str) -> None:
+    typer.echo(f"run {run_id}", err=True)
+
+
+def _waited(
+    store: PersistenceAPI, config: Config, run_id: str, timeout: float | None, as_json: bool
+) -> int:
+    """Wait for the run, print what came of it, and say so with an exit code."""
+    from afl.bootstrap import evaluator
+    from afl.cli.run_report import report
+    from afl.operations import reading, runs
+
+    try:
+        with _display() as told:
+            reading.wait_until_over(store, runs.status(store, run_id), told, timeout)
+    except KeyboardInterrupt:
+        _tell_how_to_look(config, run_id)
+        return INTERRUPTED
+    record = runs.status(store, run_id)
+    if not record.is_over:
+        _tell_how_to_look(config, run_id)
+    outputs: dict[str, Any] = runs.outputs(evaluator(store, config), record)
+    return report(record, outputs, as_json)
+
+
+def _tell_how_to_look(config: Config, run_id: str) -> None:
+    command = shlex.join(["afl", "runs", "show", run_id, *store_flag(config)])
+    typer.echo(f"The run goes on. To look at it: {command}", err=True)
+
+
+@contextmanager
+def _display() -> Iterator[Callable[[TaskCounts], object]]:
+    """Progress on stderr: in place on a terminal, a line for each change elsewhere."""
+    if not sys.stderr.isatty():
+        yield lambda counts: typer.echo(str(counts), err=True)
+        return
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    with console.status("waiting") as status:
+        yield lambda counts: status.update(str(counts))

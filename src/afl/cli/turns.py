@@ -1,0 +1,179 @@
+"""`afl turns`: look at the turns of agents, let them go on, answer them, end them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from afl.cli.common import Json, Limit, Store, as_json, require_there, settings, write_json
+
+if TYPE_CHECKING:
+    from afl.turns.api import TurnRecord, TurnStore
+
+app = typer.Typer(name="turns", help="Look at turns, and act on them.", no_args_is_help=True)
+
+TurnId = Annotated[str, typer.Argument(metavar="TURN", help="Its id; `afl turns list` shows.")]
+CallId = Annotated[
+    str,
+    typer.Option("--call", metavar="ID", help="Which one, if the turn has several; else the last."),
+]
+
+
+@contextmanager
+def _opened(context: typer.Context, url: str | None) -> Iterator[TurnStore]:
+    from afl.turns.opening import open_turns
+
+    place = settings(context, store_url=url).store.url
+    require_there(place)
+    with closing(open_turns(place)) as store:
+        yield store
+
+
+@app.command("list")
+def list_(
+    context: typer.Context,
+    state: Annotated[
+        str | None,
+        typer.Option(
+            "--state",
+            metavar="STATE",
+            help="accepted, running, waiting, suspended, mismatched, done, failed or cancelled.",
+        ),
+    ] = None,
+    loop: Annotated[
+        str | None, typer.Option("--loop", metavar="NAME", help="Turns of this loop.")
+    ] = None,
+    limit: Limit = 50,
+    store: Store = None,
+    json: Json = False,
+) -> None:
+    """List turns, newest first."""
+    from afl.cli.tables import cut, short, show_table
+    from afl.operations.turns import list_turns
+
+    with _opened(context, store) as found:
+        shown = list_turns(found, loop=loop, state=state, limit=limit)
+    if json:
+        write_json(shown)
+        return
+    rows = [
+        (short(each.id), each.loop, each.state, str(each.attempt), str(each.seq), cut(each.reason))
+        for each in shown
+    ]
+    columns = ("turn", "loop", "state", "attempts", "entries", "why")
+    show_table(columns, rows, "There are no such turns.")
+
+
+@app.command()
+def show(context: typer.Context, turn: TurnId, store: Store = None) -> None:
+    """Print the checkpoint of a turn as JSON: what was asked, done, remembered, and is open."""
+    from afl.operations.turns import show_turn
+
+    with _opened(context, store) as found:
+        typer.echo(as_json(show_turn(found, turn), indent=2))
+
+
+@app.command()
+def resume(context: typer.Context, turn: TurnId, store: Store = None, json: Json = False) -> None:
+    """Let a turn that waits, is suspended or does not fit its code go on."""
+    from afl.operations.turns import resume_turn
+
+    with _opened(context, store) as found:
+        _say(resume_turn(found, turn), "goes on as soon as a loop of its name runs", json)
+
+
+@app.command()
+def answer(
+    context: typer.Context,
+    turn: TurnId,
+    text: Annotated[str, typer.Argument(metavar="ANSWER", help="JSON, or else text.")],
+    question: CallId = "",
+    store: Store = None,
+    json: Json = False,
+) -> None:
+    """Answer the question that a turn waits for."""
+    from afl.operations.turns import answer_turn
+
+    with _opened(context, store) as found:
+        record = answer_turn(found, turn, _value(text), question=question)
+    _say(record, "has its answer", json)
+
+
+@app.command()
+def effects(
+    context: typer.Context, limit: Limit = 50, store: Store = None, json: Json = False
+) -> None:
+    """List effects of which nobody knows whether they happened, oldest first."""
+    from afl.cli.tables import cut, show_table
+    from afl.operations.turns import unknown_effects
+
+    with _opened(context, store) as found:
+        shown = unknown_effects(found, limit)
+    if json:
+        write_json(shown)
+        return
+    rows = [
+        (each.turn_id, each.call_id, each.tool, cut(as_json(each.arguments)), each.idempotency_key)
+        for each in shown
+    ]
+    columns = ("turn", "call", "tool", "arguments", "idempotency key")
+    show_table(columns, rows, "There are no effects to settle.")
+
+
+@app.command()
+def settle(
+    context: typer.Context,
+    turn: TurnId,
+    outcome: Annotated[
+        str, typer.Argument(metavar="OUTCOME", help="done, failed, or again if it did not happen.")
+    ],
+    value: Annotated[
+        str,
+        typer.Argument(metavar="VALUE", help="What the tool returned, or why it failed."),
+    ] = "null",
+    call: CallId = "",
+    store: Store = None,
+    json: Json = False,
+) -> None:
+    """Say what became of an effect, and let its turn go on."""
+    from afl.operations.turns import settle_effect
+
+    with _opened(context, store) as found:
+        record = settle_effect(found, turn, outcome, _value(value), call_id=call)
+    _say(record, f"goes on: its effect counts as {outcome}", json)
+
+
+@app.command()
+def cancel(
+    context: typer.Context,
+    turn: TurnId,
+    reason: Annotated[
+        str, typer.Option("--reason", metavar="TEXT", help="What whoever asked is told.")
+    ] = "",
+    store: Store = None,
+    json: Json = False,
+) -> None:
+    """End a turn, whoever does it."""
+    from afl.operations.turns import cancel_turn
+
+    with _opened(context, store) as found:
+        _say(cancel_turn(found, turn, reason), "is cancelled", json)
+
+
+def _say(record: TurnRecord, what: str, json: bool) -> None:
+    if json:
+        write_json(record)
+    else:
+        typer.echo(f"Turn {record.id} {what}.")
+
+
+def _value(text: str) -> Any:
+    from json import JSONDecodeError, loads
+
+    try:
+        return loads(text)
+    except JSONDecodeError:
+        return text

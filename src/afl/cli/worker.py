@@ -1,0 +1,139 @@
+"""`afl worker`: do the tasks of runs, as a service."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from afl.cli.common import OK, PROBLEMS, Store, service_settings, store_of
+from afl.clock import SYSTEM_CLOCK
+
+if TYPE_CHECKING:
+    from afl.config import Config
+    from afl.runtime.lifecycle import LoopGroup
+
+#: What the interpreter gets to end by itself, although somebody's threads still run.
+_EXIT_S = 3.0
+
+
+def worker(
+    context: typer.Context,
+    drain_deadline: Annotated[
+        str | None,
+        typer.Option(
+            "--drain-deadline",
+            metavar="DURATION",
+            help="How long running tasks may take after SIGTERM; without a default.",
+        ),
+    ] = None,
+    topics: Annotated[
+        list[str] | None,
+        typer.Option("--topics", metavar="PATTERN", help="Serve only facets such as billing.*."),
+    ] = None,
+    task_list: Annotated[
+        str | None, typer.Option("--task-list", metavar="NAME", help="Take the tasks of this list.")
+    ] = None,
+    concurrency: Annotated[
+        int | None,
+        typer.Option("--concurrency", metavar="N", min=1, help="Tasks in hand at once."),
+    ] = None,
+    lease: Annotated[
+        str | None,
+        typer.Option(
+            "--lease", metavar="DURATION", help="When a killed worker's tasks run elsewhere."
+        ),
+    ] = None,
+    health_port: Annotated[
+        int | None,
+        typer.Option("--health-port", metavar="PORT", help="Answer probes here; 0 is any port."),
+    ] = None,
+    handlers: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--handlers",
+            metavar="MODULE|FILE",
+            help="Serve also the handlers that are listed or marked there.",
+        ),
+    ] = None,
+    handler_path: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--handler-path", metavar="DIR", help="A folder that registered handlers may be in."
+        ),
+    ] = None,
+    store: Store = None,
+    scripts: Annotated[
+        bool, typer.Option("--scripts", help="Run the script blocks of programs.")
+    ] = False,
+) -> None:
+    """Do the tasks of runs until SIGTERM. Handlers are found in the store: see `afl handlers`.
+    A stop finishes what is running; a second signal gives it back at once."""
+    config = service_settings(
+        context,
+        store_url=store,
+        scripts_enabled=scripts or None,
+        lifecycle_drain_deadline=drain_deadline,
+        lifecycle_health_port=health_port,
+        worker_topics=topics or None,
+        worker_task_list=task_list,
+        worker_concurrency=concurrency,
+        worker_lease=lease,
+        handlers_paths=handler_path or None,
+    )
+    code = _served(config, handlers or [])
+    if code != OK:
+        raise typer.Exit(code)
+
+
+def _served(config: Config, sources: list[str]) -> int:
+    """Work until the end; the exit code."""
+    from afl.bootstrap import worker_group
+    from afl.errors import UsageError
+
+    if config.store.url.startswith("memory:"):
+        raise UsageError(
+            "a store in memory is this process's own, so nobody could submit anything; name "
+            "another one with --store"
+        )
+    with store_of(config) as store:
+        group = worker_group(store, config, sources)
+        code = run_group(group)
+    _leave(group, code)
+    return code
+
+
+def run_group(group: LoopGroup) -> int:
+    """Let the loops work until they are stopped; the exit code that says how that ended."""
+    try:
+        group.run()
+    except ExceptionGroup as failed:
+        for each in failed.exceptions:
+            typer.echo(f"Error: {str(each) or type(each).__name__}", err=True)
+        return PROBLEMS
+    return OK
+
+
+def _leave(group: LoopGroup, code: int) -> None:
+    """Let nothing keep this process: whoever asked for the stop counts on its end."""
+    if group.abandoned:
+        typer.echo(f"Left behind: {', '.join(group.abandoned)}", err=True)
+        _exit_now(code)
+    others = [each for each in threading.enumerate() if each is not threading.main_thread()]
+    if any(not each.daemon for each in others):
+        # Threads of handlers, which Python would wait for without end.
+        threading.Thread(target=_exit_later, args=(code,), daemon=True).start()
+
+
+def _exit_later(code: int) -> None:
+    SYSTEM_CLOCK.sleep(_EXIT_S)
+    _exit_now(code)
+
+
+def _exit_now(code: int) -> None:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)

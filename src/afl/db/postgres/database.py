@@ -1,0 +1,286 @@
+"""A PostgreSQL database as one process sees it: a pool of connections, and one that listens.
+
+Everything that keeps data there shares this object. It knows no table.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from itertools import chain, repeat
+from typing import Any, TypeAlias, TypeVar
+
+import psycopg
+from psycopg.errors import DeadlockDetected, InvalidSqlStatementName, SerializationFailure
+from psycopg.types.numeric import Int8Dumper
+from psycopg_pool import ConnectionPool, PoolTimeout
+
+from afl.clock import SYSTEM_CLOCK, Clock
+from afl.db.postgres.address import connection_info, place_of
+from afl.db.postgres.errors import errors_translated
+from afl.db.postgres.transacting import transacted
+from afl.db.postgres.transaction import CHANNEL, Reader, Transaction
+from afl.db.remote_bell import RemoteBell
+from afl.db.sharing import Held, Registry
+
+T = TypeVar("T")
+Row: TypeAlias = tuple[Any, ...]
+Parameters: TypeAlias = Sequence[Any] | Mapping[str, Any]
+Connection: TypeAlias = "psycopg.Connection[Row]"
+Cursor: TypeAlias = "psycopg.Cursor[Row]"
+
+_PATIENCE_S = 30.0  # for a connection to come free
+#: How long to wait at a time. Who comes back is last again, so only the first looks are quick.
+_LOOKS_S = (0.05, 0.2, 1.0)
+_ATTEMPTS = 5
+#: What may go well at the next try: two who change the same rows may block each other, and then
+#: one of them is undone; and a connection may have lost track of its prepared statements.
+IN_THE_WAY = (DeadlockDetected, SerializationFailure, InvalidSqlStatementName)
+_END_S = 1.0  # for threads that are just connecting
+
+
+class PostgresDatabase(Held):
+    """`pool_size` connections at most, and one more that listens, opened when they are needed.
+    `clock` counts how long waits at the bell last.
+
+    Raises ConfigurationError for a URL that cannot be; that nobody answers there shows at the
+    first call.
+    """
+
+    def __init__(self, url: str, *, pool_size: int = 10, clock: Clock = SYSTEM_CLOCK) -> None:
+        info = connection_info(url)
+        super().__init__(place_of(info))
+        self._connects = _Connects()
+        self._pool: ConnectionPool[Connection] = ConnectionPool(
+            info,
+            connection_class=self._connects.connection_class(),
+            kwargs={"autocommit": True},
+            min_size=0,
+            max_size=pool_size,
+            open=True,
+            configure=_configure,
+            check=_require_open,
+            # Give up at once: who asks next tries again, and is told what is wrong.
+            reconnect_timeout=0,
+            num_workers=2,
+        )
+        self.bell = RemoteBell(
+            self.place,
+            lambda: _Ear(info, self.place),
+            self._publish,
+            clock=clock,
+            guard=self.check,
+        )
+
+    def query(self, sql: str, parameters: Parameters = ()) -> list[Row]:
+        """Run one statement, which is committed when this returns; its rows.
+
+        Raises StoreUnavailable, after which it may have been done or not; Conflict.
+        """
+
+        def run(connection: Connection) -> list[Row]:
+            cursor = connection.execute(sql, parameters)
+            return cursor.fetchall() if cursor.description else []
+
+        return self._run(run)
+
+    def transact(self, fn: Callable[[Cursor], T]) -> T:
+        """Run `fn` in a transaction, which is committed when this returns. What `fn` raises comes
+        out here, and nothing that it did is applied. Raises as `query` does.
+
+        `fn` is run again if others were in its way.
+        """
+
+        def run(connection: Connection) -> T:
+            with connection.transaction(), connection.cursor() as cursor:
+                return fn(cursor)
+
+        return self._run(run)
+
+    def read(self, fn: Callable[[Reader], T]) -> T:
+        """Run `fn`, which only asks; each question sees what is committed by then. Raises as
+        `query` does."""
+
+        def run(connection: Connection) -> T:
+            reader = Reader(connection)
+            try:
+                return fn(reader)
+            finally:
+                reader.end()
+
+        return self._run(run)
+
+    def write(self, fn: Callable[[Transaction], T], *, told: int | None = None) -> T:
+        """Like `transact`, with announcements and the time. `told` is the time of tests."""
+
+        return self._run(lambda connection: transacted(connection, told, fn))
+
+    @contextmanager
+    def connection(self) -> Iterator[Connection]:
+        """One of the pool, for who does more with it than one transaction. Errors of PostgreSQL,
+        also those of connecting, come out as they are."""
+        self.check()
+        with self._lent() as connection:
+            yield connection
+
+    def _run(self, fn: Callable[[Connection], T]) -> T:
+        self.check()
+        with errors_translated(self.place):
+            for _ in range(_ATTEMPTS - 1):
+                with suppress(*IN_THE_WAY):
+                    return self._attempt(fn)
+            return self._attempt(fn)
+
+    def _attempt(self, fn: Callable[[Connection], T]) -> T:
+        with self._lent() as connection:
+            return fn(connection)
+
+    @contextmanager
+    def _lent(self) -> Iterator[Connection]:
+        connection = self._get()
+        try:
+            yield connection
+        except InvalidSqlStatementName:
+            connection.close()
+            raise
+        finally:
+            self._pool.putconn(connection)
+
+    def _get(self) -> Connection:
+        deadline = SYSTEM_CLOCK.monotonic() + _PATIENCE_S
+        failures = self._connects.failures
+        for patience_s in chain(_LOOKS_S, repeat(_LOOKS_S[-1])):
+            try:
+                return self._pool.getconn(patience_s)
+            except PoolTimeout:
+                # The pool does not tell its waiters that it could not connect.
+                if (error := self._connects.error) and self._connects.failures > failures:
+                    raise error from None
+                if SYSTEM_CLOCK.monotonic() >= deadline:
+                    raise
+        raise AssertionError("it is repeated for ever")
+
+    def _publish(self, topics: tuple[str, ...]) -> None:
+        self.query(
+            "SELECT pg_notify(%s, each) FROM unnest(%s::text[]) AS each", (CHANNEL, list(topics))
+        )
+
+    def _end(self) -> None:
+        self.bell.close()
+        self._pool.close(_END_S)
+
+
+class _Connects:
+    """How it went to connect."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.failures = 0
+        self.error: psycopg.Error | None = None
+
+    def connection_class(self) -> type[Connection]:
+        watched = self
+
+        class Watched(psycopg.Connection[Row]):
+            @classmethod
+            def connect(cls, *arguments: Any, **options: Any) -> Any:
+                try:
+                    return super().connect(*arguments, **options)
+                except psycopg.Error as error:
+                    watched.failed(error)
+                    raise
+
+        return Watched
+
+    def failed(self, error: psycopg.Error) -> None:
+        with self._lock:
+            self.failures += 1
+            # A copy: one exception raised on many threads would collect the tracebacks of all.
+            self.error = type(error)(*error.args)
+
+
+#: Plans are made once for each statement and connection: making one anew takes longer than most
+#: statements. One made while a table was empty would read all of it when it is full; so rows are
+#: looked up one by one, by the index that fits best. Who hangs in the middle of a transaction lets
+#: go of what it has locked; who waits for a lock does not wait for ever.
+SETTINGS = """\
+SELECT set_config('plan_cache_mode', 'force_generic_plan', false),
+    set_config('enable_seqscan', 'off', false),
+    set_config('enable_bitmapscan', 'off', false),
+    set_config('enable_hashjoin', 'off', false),
+    set_config('enable_mergejoin', 'off', false),
+    set_config('idle_in_transaction_session_timeout', '10s', false),
+    set_config('lock_timeout', '20s', false)"""
+_PREPARED = 500
+
+
+def _configure(connection: Connection) -> None:
+    connection.execute(SETTINGS)
+    connection.prepared_max = _PREPARED
+    connection.prepare_threshold = 0
+    # One type for all numbers: else small and large ones would each need plans of their own.
+    connection.adapters.register_dumper(int, Int8Dumper)
+
+
+def _require_open(connection: Connection) -> None:
+    """Raises OperationalError for a connection that the server has closed.
+
+    Hardly anything else comes in on an idle connection, so the server is asked only then. Those
+    who call after a restart do not notice it.
+    """
+    incoming = select.poll()
+    incoming.register(connection.fileno(), select.POLLIN)
+    if incoming.poll(0):
+        connection.execute("SELECT 1")
+
+
+class _Ear:
+    """LISTEN, on a connection of its own."""
+
+    def __init__(self, info: str, place: str) -> None:
+        self._place = place
+        self._hand, self._interrupted = socket.socketpair()
+        try:
+            with errors_translated(place):
+                self._connection: Connection = psycopg.connect(info, autocommit=True)
+                self._connection.execute(f"LISTEN {CHANNEL}")
+        except BaseException:
+            self.close()
+            raise
+        self._waiting = select.poll()
+        self._waiting.register(self._connection.fileno(), select.POLLIN)
+        self._waiting.register(self._interrupted, select.POLLIN)
+
+    def hear(self) -> Iterable[str]:
+        self._waiting.poll()
+        with errors_translated(self._place):
+            return [each.payload for each in self._connection.notifies(timeout=0)]
+
+    def interrupt(self) -> None:
+        self._hand.send(b"\0")
+
+    def close(self) -> None:
+        with suppress(AttributeError):  # it could not connect
+            self._connection.close()
+        self._hand.close()
+        self._interrupted.close()
+
+
+_registry: Registry[PostgresDatabase] = Registry()
+
+
+def open_postgres(
+    url: str, *, pool_size: int = 10, clock: Clock = SYSTEM_CLOCK
+) -> PostgresDatabase:
+    """The database at a URL (`postgresql://user:password@host:5432/database`).
+
+    Whoever opens the same URL again shares the object; each must close it. Raises
+    ConfigurationError for a URL that cannot be, and if it is open already with other settings.
+    """
+    settings = (pool_size, clock)
+    return _registry.open(
+        url, settings, lambda: PostgresDatabase(url, pool_size=pool_size, clock=clock)
+    )

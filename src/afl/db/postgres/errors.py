@@ -1,0 +1,91 @@
+"""What errors of PostgreSQL mean for the caller."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg
+from psycopg import errors
+from psycopg_pool import PoolTimeout
+
+from afl.errors import AflError, ConfigurationError, Conflict, StoreMisused, StoreUnavailable
+
+_REFUSED = (
+    errors.InvalidAuthorizationSpecification,
+    errors.InvalidPassword,
+    errors.InvalidCatalogName,
+    errors.InsufficientPrivilege,
+)
+#: What an operator can look at, for errors that may pass.
+_PASSING: dict[type[psycopg.Error], str] = {
+    PoolTimeout: "all connections of this process are in use; is a transaction stuck?",
+    errors.TooManyConnections: "it has no connection left for us; raise max_connections",
+    errors.DiskFull: "its disk is full; make room",
+    errors.OutOfMemory: "it has no memory left",
+    errors.ReadOnlySqlTransaction: "it is a replica, or read-only; a new primary may be coming",
+    errors.SerializationFailure: "others changed the same rows at the same time; try again",
+    errors.DeadlockDetected: "others changed the same rows at the same time; try again",
+    errors.LockNotAvailable: "others hold locks on these tables for too long",
+    errors.QueryCanceled: "the statement was cancelled, or took too long",
+    errors.CannotConnectNow: "it starts or stops at this moment",
+    errors.IoError: "it cannot read or write its disk; look at its log",
+}
+
+
+def translated(error: Exception, place: str) -> AflError | Exception:
+    """The error of ours that tells the caller what to do; others, which are bugs, as they are."""
+    if isinstance(error, _REFUSED) or _is_refusal(error):
+        return ConfigurationError(
+            f"{place} refuses us ({_text(error)}); look at the database, user and password in "
+            "the URL, and at the rights of the user"
+        )
+    if isinstance(error, errors.UniqueViolation):
+        return Conflict(f"already there: {_text(error)}")
+    if isinstance(error, errors.InFailedSqlTransaction):
+        return StoreMisused("this transaction was undone after an error; let that error out")
+    for kind, advice in _PASSING.items():
+        if isinstance(error, kind):
+            return StoreUnavailable(f"{place}: {advice} ({_text(error)})")
+    if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError | OSError):
+        return StoreUnavailable(
+            f"{place} cannot be reached ({_text(error)}); is it running? What was sent and not "
+            "answered may have happened"
+        )
+    return error
+
+
+def meaning_of(error: BaseException, place: str) -> BaseException:
+    """A new exception with its cause, if it has a meaning for the caller; else it itself."""
+    if not isinstance(error, psycopg.Error | OSError):
+        return error
+    meaning = translated(error, place)
+    if meaning is not error:
+        meaning.__cause__ = error
+    return meaning
+
+
+def _is_refusal(error: Exception) -> bool:
+    # While connecting, libpq gives the text alone.
+    text = str(error)
+    return isinstance(error, psycopg.OperationalError) and (
+        "authentication failed" in text
+        or "no password supplied" in text
+        or "pg_hba.conf" in text
+        or ("FATAL" in text and "does not exist" in text)
+    )
+
+
+def _text(error: Exception) -> str:
+    return " ".join(str(error).split())
+
+
+@contextmanager
+def errors_translated(place: str) -> Iterator[None]:
+    try:
+        yield
+    except (psycopg.Error, OSError) as error:
+        meaning = translated(error, place)
+        if meaning is error:
+            raise
+        raise meaning from error

@@ -1,0 +1,129 @@
+"""The waiting room: threads of this process that wait for topics, and how they are told.
+
+How the news comes here is a matter of each database: `heard` is called by whatever hears it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from afl.clock import SYSTEM_CLOCK, Clock, condition_of
+
+_TOPICS = 4096  # remembered one by one
+
+
+class WaitingRoom:
+    """`begun` is called on the thread of each new waiter, once it is counted."""
+
+    def __init__(
+        self, clock: Clock = SYSTEM_CLOCK, begun: Callable[[], None] = lambda: None
+    ) -> None:
+        self._clock = clock
+        self._begun = begun
+        # Order of locks: that of a waiter's condition first, this one second.
+        self._lock = threading.Lock()
+        self._numbers = _Numbers()
+        self._waiting: defaultdict[str, list[threading.Condition]] = defaultdict(list)
+        self._waiters = 0
+        self._is_closed = False
+
+    @property
+    def waiters(self) -> int:
+        """How many threads wait now."""
+        return self._waiters
+
+    def count(self, topic: str) -> int:
+        """A number that grows whenever `topic` is heard. Take it before you look for work."""
+        with self._lock:
+            return self._numbers.of(topic)
+
+    def heard(self, topics: tuple[str, ...] | None) -> None:
+        """These topics were rung here or elsewhere; None: any may have been."""
+        with self._lock:
+            self._numbers.grow(topics)
+        self._notify(topics)
+
+    def wait(
+        self,
+        topic: str,
+        seen: int,
+        timeout: float | None = None,
+        stop: threading.Event | None = None,
+    ) -> bool:
+        """Wait until `topic` has been heard since `seen` was counted; True if it was.
+
+        False at the timeout, when `stop` is set and when the room is closed; each ends the wait
+        at once.
+        """
+        stop = threading.Event() if stop is None else stop
+
+        def is_over() -> bool:
+            return self._is_closed or stop.is_set() or self.count(topic) > seen
+
+        condition = condition_of(stop)  # wakes for both: the stop and the news
+        with self._attending(topic, condition), condition:
+            self._clock.wait_for(condition, is_over, timeout)
+        return self.count(topic) > seen
+
+    def close(self) -> None:
+        """Wake everybody; from now on nobody waits."""
+        self._is_closed = True
+        self._notify(None)
+
+    def _notify(self, topics: tuple[str, ...] | None) -> None:
+        with self._lock:
+            chosen = self._waiting if topics is None else topics
+            conditions = {each for topic in chosen for each in self._waiting.get(topic, ())}
+        # A waiter holds its condition from looking at the number until it sleeps. We changed the
+        # number before we ask for the condition, so either it has seen that or it is notified.
+        for condition in conditions:
+            with condition:
+                condition.notify_all()
+
+    @contextmanager
+    def _attending(self, topic: str, condition: threading.Condition) -> Iterator[None]:
+        with self._lock:
+            self._waiting[topic].append(condition)
+            self._waiters += 1
+        try:
+            self._begun()
+            yield
+        finally:
+            with self._lock:
+                self._waiters -= 1
+                self._waiting[topic].remove(condition)
+                if not self._waiting[topic]:
+                    del self._waiting[topic]
+
+
+class _Numbers:
+    """For each topic a number that grows; for the long forgotten, one they all share.
+
+    Topics may be as many as there are runs, so only the latest are kept. Forgetting one shows it
+    as rung, which costs its waiters one look.
+    """
+
+    def __init__(self) -> None:
+        self._last = 0
+        self._others = 0
+        self._known: dict[str, int] = {}
+
+    def of(self, topic: str) -> int:
+        return self._known.get(topic, self._others)
+
+    def grow(self, topics: tuple[str, ...] | None) -> None:
+        self._last += 1
+        if topics is None:
+            self._forget_all()
+            return
+        for topic in topics:
+            self._known[topic] = self._last
+        if len(self._known) > _TOPICS:
+            self._forget_all()
+
+    def _forget_all(self) -> None:
+        self._others = self._last
+        self._known.clear()

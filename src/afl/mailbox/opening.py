@@ -1,0 +1,90 @@
+"""From a URL to the mailboxes that are there. Drivers are imported when they are wanted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+from afl.errors import ConfigurationError
+from afl.log import redact
+from afl.mailbox.named import NamedMailbox
+from afl.mailbox.resolver import MailboxResolver
+
+_BACKENDS = {
+    "memory": "afl.mailbox.memory",
+    "sqlite": "afl.mailbox.sqlite",
+    "postgresql": "afl.mailbox.postgres",
+    "postgres": "afl.mailbox.postgres",
+    "redis": "afl.mailbox.redis",
+    "rediss": "afl.mailbox.redis",
+}
+#: Driver that may be missing → the extra that brings it.
+_EXTRAS = {"redis": "redis", "psycopg": "postgres", "psycopg_pool": "postgres"}
+_FORMS = (
+    "expected memory: for mailboxes that die with the process, sqlite:///relative/path.db, "
+    "sqlite:////absolute/path.db, postgresql://user@host/database or redis://host:6379/0"
+)
+
+
+def open_mailbox(
+    url: str,
+    name: str = "default",
+    *,
+    body_type: Any = None,
+    max_size: int | None = None,
+    reply_resolver: MailboxResolver[Any, Any] | None = None,
+) -> NamedMailbox[Any, Any]:
+    """The mailbox with this name at a URL; whoever opens it again shares its messages.
+
+    `body_type` is what bodies are checked against: a dataclass, a msgspec struct, or any other
+    type that msgspec reads; None for plain JSON values. `max_size` is how many messages there may
+    be. `reply_resolver` finds mailboxes that wait for replies; unless it is given, they are at
+    this URL too.
+
+    Raises ConfigurationError for a URL that names no place, or if its driver is not installed;
+    StoreUnavailable if the place cannot be reached.
+    """
+    open_box = partial(_backend(url).open_box, url)
+    return NamedMailbox(
+        open_box,
+        name,
+        body_type=body_type,
+        max_size=max_size,
+        reply_resolver=reply_resolver,
+    )
+
+
+def mailbox_names(url: str) -> list[str]:
+    """Names of all mailboxes at a URL that hold messages or dead letters, sorted.
+
+    Raises what `open_mailbox` raises.
+    """
+    names: list[str] = _backend(url).box_names(url)
+    return names
+
+
+@dataclass(frozen=True, slots=True)
+class UrlMailboxFactory:
+    """Opens mailboxes at one URL, for a `CompositeResolver`."""
+
+    url: str
+
+    def create(self, identifier: str) -> NamedMailbox[Any, Any]:
+        return open_mailbox(self.url, identifier)
+
+
+def _backend(url: str) -> Any:
+    module = _BACKENDS.get(url.partition(":")[0].lower()) if ":" in url else None
+    if module is None:
+        raise ConfigurationError(f"{redact(url)!r} is no place for mailboxes; {_FORMS}")
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        extra = _EXTRAS.get((error.name or "").partition(".")[0])
+        if extra is None:
+            raise
+        raise ConfigurationError(
+            f"{redact(url)!r} needs a driver that is not installed: pip install 'afl[{extra}]'"
+        ) from error

@@ -1,0 +1,94 @@
+"""How bodies and reply addresses become payloads of a box, and come back out of them."""
+
+from __future__ import annotations
+
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+from afl.mailbox.api import Mailbox
+from afl.mailbox.bodies import JsonBodies
+from afl.mailbox.resolver import MailboxResolver, NeighbourResolver
+
+T = TypeVar("T")
+P = TypeVar("P")
+
+
+class Reply(NamedTuple):
+    """Where the answer goes, or why it cannot go there."""
+
+    to: Mailbox[Any, Any] | None
+    error: Exception | None = None
+
+
+class Packing(Protocol[T, P]):
+    def pack(self, body: T, reply_to: Mailbox[Any, Any] | None) -> P:
+        """Raises SerializationError; MailboxResolutionError if nobody could send a reply."""
+
+    def body(self, payload: P) -> T:
+        """Raises SerializationError if this is no such body."""
+
+    def show(self, payload: P) -> Any:
+        """The body for people: raw text if it is no such body."""
+
+    def reply(self, payload: P, name: str) -> Reply:
+        """For the reply address with this name."""
+
+    def close(self) -> None: ...
+
+
+class Letter(NamedTuple):
+    """What stays in the process."""
+
+    body: Any
+    reply_to: Mailbox[Any, Any] | None
+
+
+class InProcess(Generic[T]):
+    """Receivers get the bodies themselves, or copies that have passed the check of `bodies`; and
+    the very mailbox that waits for the reply."""
+
+    def __init__(self, bodies: JsonBodies[T] | None = None) -> None:
+        self._bodies = bodies
+
+    def pack(self, body: T, reply_to: Mailbox[Any, Any] | None) -> Letter:
+        return Letter(body if self._bodies is None else self._bodies.write(body), reply_to)
+
+    def body(self, payload: Letter) -> T:
+        body: T = payload.body if self._bodies is None else self._bodies.read(payload.body)
+        return body
+
+    def show(self, payload: Letter) -> Any:
+        return payload.body if self._bodies is None else self._bodies.show(payload.body)
+
+    def reply(self, payload: Letter, name: str) -> Reply:  # noqa: ARG002 - as the port says
+        return Reply(payload.reply_to)
+
+    def close(self) -> None: ...
+
+
+class ByName(Generic[T]):
+    """Bodies are JSON; the mailbox that waits for the reply is found by its name."""
+
+    def __init__(self, bodies: JsonBodies[T], resolver: MailboxResolver[Any, Any]) -> None:
+        self._bodies = bodies
+        self._resolver = resolver
+
+    def pack(self, body: T, reply_to: Mailbox[Any, Any] | None) -> bytes:
+        if reply_to is not None and isinstance(self._resolver, NeighbourResolver):
+            self._resolver.require_reachable(reply_to)
+        return self._bodies.write(body)
+
+    def body(self, payload: bytes) -> T:
+        return self._bodies.read(payload)
+
+    def show(self, payload: bytes) -> Any:
+        return self._bodies.show(payload)
+
+    def reply(self, payload: bytes, name: str) -> Reply:  # noqa: ARG002 - as the port says
+        try:
+            return Reply(self._resolver.resolve(name))
+        except Exception as error:  # a resolver may be of anybody; those who receive go on
+            return Reply(None, error)
+
+    def close(self) -> None:
+        if isinstance(self._resolver, NeighbourResolver):
+            self._resolver.close()

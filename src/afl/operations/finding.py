@@ -1,0 +1,118 @@
+"""Finding records: by the beginning of an id, and the newest that fit.
+
+An id may be given by its first characters, if no other one begins like that. A whole id is found at
+once, however old it is; a beginning is looked for among the newest records only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from afl.errors import NotFound, UsageError
+from afl.runtime.entities import RunnerDefinition, ServerDefinition, TaskDefinition
+from afl.runtime.errors import RunNotFoundError, TaskNotFoundError
+from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.types import WorkflowId
+
+T = TypeVar("T")
+
+#: How many of the newest records are looked through for the beginning of an id.
+SEARCHED = 10_000
+#: Fewer characters fit something by chance.
+_SHORTEST = 4
+#: Candidates that a message names.
+_NAMED = 3
+
+
+class ServerNotFound(NotFound):
+    """No server has this id."""
+
+    def __init__(self, server_id: str) -> None:
+        self.server_id = server_id
+        super().__init__(
+            f"Server {server_id} not found; `afl servers` shows those there are, and --store names "
+            "another store"
+        )
+
+
+def find_run(store: PersistenceAPI, text: str) -> RunnerDefinition:
+    """The run with this id, or the one whose id begins so. Raises RunNotFoundError, UsageError."""
+    found = store.get_run(WorkflowId(text))
+    if found is not None:
+        return found
+    ids = (each.workflow_id for each in _newest(store.get_all_runners, text))
+    full = only_beginning(text, ids, "run")
+    found = store.get_run(WorkflowId(full)) if full is not None else None
+    if found is None:
+        raise RunNotFoundError(text)
+    return found
+
+
+def find_task(store: PersistenceAPI, text: str) -> TaskDefinition:
+    """The task with this id, or the one whose id begins so; the id of a step will do, too.
+    Raises TaskNotFoundError, UsageError."""
+    found = store.get_task(text)
+    if found is not None:
+        return found
+    ids = (each.uuid for each in _newest(store.get_all_tasks, text))
+    full = only_beginning(text, ids, "task")
+    found = store.get_task(full) if full is not None else None
+    if found is None:
+        raise TaskNotFoundError(text)
+    return found
+
+
+def find_step_task(store: PersistenceAPI, text: str) -> TaskDefinition:
+    """Like `find_task`, for who may have meant a run as well. Raises NotFound, UsageError."""
+    try:
+        return find_task(store, text)
+    except TaskNotFoundError:
+        raise NotFound(
+            f"neither a run nor a step has the id {text}; `afl runs list` and `afl runs show` "
+            "show those there are"
+        ) from None
+
+
+def find_server(store: PersistenceAPI, text: str) -> ServerDefinition:
+    """The server with this id, or the one whose id begins so. Raises ServerNotFound, UsageError."""
+    found = store.get_server(text)
+    if found is not None:
+        return found
+    full = only_beginning(text, (each.uuid for each in store.get_all_servers()), "server")
+    found = store.get_server(full) if full is not None else None
+    if found is None:
+        raise ServerNotFound(text)
+    return found
+
+
+def _newest(read: Callable[[int], list[T]], text: str) -> list[T]:
+    """What a beginning is looked for in; nothing if it is too short to mean anything."""
+    return read(SEARCHED) if len(text) >= _SHORTEST else []
+
+
+def only_beginning(text: str, ids: Iterable[str], kind: str) -> str | None:
+    """The one id that begins like this; None if none does. Raises UsageError for several."""
+    if len(text) < _SHORTEST:
+        return None
+    fitting = sorted({each for each in ids if each.startswith(text)})
+    if len(fitting) > 1:
+        names = ", ".join(fitting[:_NAMED]) + (", …" if len(fitting) > _NAMED else "")
+        raise UsageError(f"{text} is the beginning of {len(fitting)} {kind}s: {names}; say more")
+    return fitting[0] if fitting else None
+
+
+def newest_that_fit(
+    read: Callable[[int], list[T]], fits: Callable[[T], bool], limit: int
+) -> list[T]:
+    """The first `limit` records that fit, of a reader that gives as many of the newest as asked.
+
+    Asks for more and more until there are enough, so what is common is found soon.
+    """
+    window = limit
+    while True:
+        found = read(window)
+        fitting = [each for each in found if fits(each)]
+        if len(fitting) >= limit or len(found) < window:
+            return fitting[:limit]
+        window *= 4

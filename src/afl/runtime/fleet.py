@@ -1,0 +1,283 @@
+"""A worker process as the others see it: its server record, from the first beat to the last.
+
+The record is written on a thread of its own every heartbeat, and whenever the state changes. A
+store that cannot be reached never ends the worker; what was not written is written with the next
+beat, also if the record is gone by then.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from importlib.metadata import PackageNotFoundError, version
+
+from afl import telemetry
+from afl.backoff import Backoff, format_duration
+from afl.clock import SYSTEM_CLOCK, Clock
+from afl.errors import StoreClosed, StoreError
+from afl.log import get_logger
+from afl.runtime.entities import HandledCount, ServerDefinition, ServerState
+from afl.runtime.persistence import PersistenceAPI
+
+_log = get_logger(__name__)
+
+#: A server that has not beaten for so many heartbeats is taken for dead.
+MISSED_BEATS = 3
+#: What an operator wants of a server that shall take no more work.
+DRAIN = "drain"
+#: States of a server that has not said that it is over.
+ON_DUTY = (ServerState.STARTUP, ServerState.RUNNING)
+
+#: Servers of this very process that are on duty.
+_own: set[str] = set()
+_last_words = Backoff(initial=0.05, factor=3.0, maximum=0.5)
+_LAST_TRIES = 4
+#: How long the end of a server waits for a beat that is under way.
+_LAST_BEAT_S = 1.0
+#: Documentation addresses: nothing is sent to find out which way it would leave.
+_ELSEWHERE = ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1"))
+
+
+class HandledCounts:
+    """How many tasks of each facet were done here, and how many failed. Safe from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts: dict[str, list[int]] = {}
+
+    def add(self, facet: str, *, is_handled: bool) -> None:
+        with self._lock:
+            self._counts.setdefault(facet, [0, 0])[not is_handled] += 1
+
+    def all(self) -> list[HandledCount]:
+        with self._lock:
+            return [HandledCount(name, *each) for name, each in sorted(self._counts.items())]
+
+
+class ServerRecord:
+    """Keeps the record of one server. `measure` is called before each beat, to fill in what
+    changes by itself; `on_wanted` after it, with what an operator asks for."""
+
+    def __init__(
+        self,
+        store: PersistenceAPI,
+        server: ServerDefinition,
+        interval_s: float,
+        *,
+        measure: Callable[[ServerDefinition], object],
+        on_wanted: Callable[[str], object],
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        self._store = store
+        self._server = server
+        self._interval_s = interval_s
+        self._measure = measure
+        self._on_wanted = on_wanted
+        self._clock = clock
+        #: Writes keep the order of what they tell.
+        self._lock = threading.Lock()
+        self._news = threading.Event()
+
+    @contextmanager
+    def on_duty(self) -> Iterator[None]:
+        """STARTUP on entering; SHUTDOWN on leaving, or ERROR if the block raises."""
+        server, over = self._server, threading.Event()
+        server.state, server.error, server.start_time = ServerState.STARTUP, None, self._now_ms()
+        _own.add(server.uuid)
+        self._try_to_beat()
+        beats = threading.Thread(
+            target=self._keep_beating, args=(over,), name="loop-worker-server", daemon=True
+        )
+        beats.start()
+        try:
+            yield
+        except Exception as error:
+            server.state = ServerState.ERROR
+            server.error = {"message": str(error) or repr(error), "type": type(error).__name__}
+            raise
+        finally:
+            if server.state != ServerState.ERROR:
+                server.state = ServerState.SHUTDOWN
+            over.set()
+            self._news.set()
+            self._say_goodbye()
+            beats.join(_LAST_BEAT_S)
+            _own.discard(server.uuid)
+
+    def is_running(self) -> None:
+        """It takes work from now on."""
+        self._server.state = ServerState.RUNNING
+        self._try_to_beat()
+
+    def tell_soon(self) -> None:
+        """Something changed that others should know before the next beat. Never waits."""
+        self._news.set()
+
+    # Beats
+
+    def beat(self) -> None:
+        """Write how it stands, and hear what is wanted. Raises StoreError."""
+        with self._lock:
+            self._measure(self._server)
+            wanted = self._store.beat_server(self._server)
+        self._on_wanted(wanted)
+
+    def _keep_beating(self, over: threading.Event) -> None:
+        self._look_for_lost()
+        beats = 0
+        while True:
+            self._clock.wait(self._news, self._interval_s)
+            self._news.clear()
+            if over.is_set() or not self._try_to_beat():
+                return
+            beats += 1
+            if beats == MISSED_BEATS + 1:
+                # A predecessor that died right before this one began is silent long enough now.
+                self._look_for_lost()
+
+    def _try_to_beat(self) -> bool:
+        """Whether there is a store to beat at."""
+        try:
+            self.beat()
+        except StoreClosed:
+            return False
+        except Exception as error:  # nothing may end these beats: others would report a death
+            self._not_written(error)
+        return True
+
+    def _say_goodbye(self) -> None:
+        """A few tries: whoever leaves without a word is reported as lost."""
+        for attempt in range(1, _LAST_TRIES + 1):
+            try:
+                self.beat()
+                return
+            except StoreClosed:
+                return
+            except StoreError as error:
+                self._not_written(error)
+                self._clock.sleep(_last_words.delay(attempt))
+
+    def _not_written(self, error: Exception) -> None:
+        is_usual = isinstance(error, StoreError)
+        _log.warning(
+            "server_not_written",
+            server=self._server.uuid,
+            error=str(error),
+            exc_info=not is_usual,
+        )
+
+    def _now_ms(self) -> int:
+        with suppress(StoreError):
+            return self._store.now_ms()
+        return 0
+
+    # Those who left without a word
+
+    def _look_for_lost(self) -> None:
+        try:
+            now = self._store.now_ms()
+            servers = [
+                each for state in ON_DUTY for each in self._store.get_servers_by_state(state)
+            ]
+            for each in servers:
+                reason = self._why_lost(each, now)
+                if reason is not None:
+                    self._report(each, reason, now)
+        except StoreError as error:
+            _log.warning("servers_not_read", error=str(error))
+
+    def _why_lost(self, other: ServerDefinition, now: int) -> str | None:
+        """Why a server cannot be alive; None if it can, or is no predecessor of this one."""
+        if other.uuid == self._server.uuid or _place(other) != _place(self._server):
+            return None
+        if other.host == self._server.host and other.pid and _is_gone(other):
+            return f"its process {other.pid} on {other.host} is gone"
+        silent_ms = now - other.ping_time
+        if silent_ms > MISSED_BEATS * self._interval_s * 1000:
+            return f"it has been silent for {format_duration(silent_ms / 1000)}"
+        return None
+
+    def _report(self, lost: ServerDefinition, reason: str, now: int) -> None:
+        message = f"server {lost.uuid} ended without a shutdown: {reason}"
+        incident = {"kind": "lost", "message": message, "time": now, "by": self._server.uuid}
+        if not self._store.report_incident(lost.uuid, incident):
+            return
+        _log.error("server_lost", server=lost.uuid, service=lost.service_name, reason=reason)
+        telemetry.emit(
+            telemetry.ServerLost(
+                at=self._clock.now(),
+                server=lost.uuid,
+                service=lost.service_name,
+                host=lost.host,
+                pid=lost.pid,
+                reason=reason,
+            )
+        )
+
+
+def _place(server: ServerDefinition) -> tuple[str, str, str]:
+    """What a server and its successor have in common."""
+    return server.server_group, server.service_name, server.server_name
+
+
+def _is_gone(server: ServerDefinition) -> bool:
+    """Whether the process of a server on this machine has ended."""
+    if server.pid == os.getpid():
+        # In a container every process may have the same id, also those of the past.
+        return server.uuid not in _own
+    try:
+        os.kill(server.pid, 0)
+    except ProcessLookupError:
+        return True
+    except OSError:  # it is there, and somebody else's
+        return False
+    return False
+
+
+# Who is alive
+
+
+def is_alive(server: ServerDefinition, now: int, interval_s: float) -> bool:
+    """Whether a server is on duty and has beaten lately."""
+    return server.state in ON_DUTY and now - server.ping_time <= MISSED_BEATS * interval_s * 1000
+
+
+def own_addresses() -> list[str]:
+    """Where this machine is reached by others, as far as it knows; asks no name server."""
+    found = []
+    for family, elsewhere in _ELSEWHERE:
+        with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect((elsewhere, 9))
+            found.append(probe.getsockname()[0])
+    return found or ["127.0.0.1"]
+
+
+def _version() -> str:
+    with suppress(PackageNotFoundError):
+        return version("afl")
+    return ""
+
+
+def new_server(
+    server_id: str,
+    *,
+    group: str,
+    service: str,
+    name: str,
+    task_list: str,
+    topics: Sequence[str],
+) -> ServerDefinition:
+    """The record of a server of this process."""
+    return replace(
+        ServerDefinition(server_id, group, service, name),
+        server_ips=own_addresses(),
+        task_list=task_list,
+        topics=list(topics),
+        version=_version(),
+        host=socket.gethostname(),
+        pid=os.getpid(),
+    )

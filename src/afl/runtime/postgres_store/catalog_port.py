@@ -1,0 +1,135 @@
+"""Locks, servers, handlers, logs and sources, as the port has them."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from afl.db.postgres import Reader
+from afl.runtime.entities import (
+    HandlerRegistration,
+    LockDefinition,
+    LockMetaData,
+    LogDefinition,
+    PublishedSource,
+    ServerDefinition,
+)
+from afl.runtime.postgres_store import catalog, locks
+from afl.runtime.postgres_store.access import Access
+from afl.runtime.postgres_store.catalog import HANDLERS, LOGS, SERVERS, SOURCES
+
+
+class CatalogPort(Access):
+    def acquire_lock(
+        self,
+        key: str,
+        duration_ms: int,
+        meta: LockMetaData | None = None,
+        *,
+        owner: str | None = None,
+    ) -> bool:
+        return self._write(locks.acquire, self._holder(key, owner), duration_ms, meta)
+
+    def release_lock(self, key: str, *, owner: str | None = None) -> bool:
+        return self._write(locks.release, self._holder(key, owner))
+
+    def check_lock(self, key: str) -> LockDefinition | None:
+        return self._read(locks.check, key, self._told())
+
+    def extend_lock(self, key: str, duration_ms: int, *, owner: str | None = None) -> bool:
+        return self._write(locks.extend, self._holder(key, owner), duration_ms)
+
+    def get_all_locks(self) -> list[LockDefinition]:
+        return self._read(locks.held, self._told())
+
+    def _holder(self, key: str, owner: str | None) -> locks.Holder:
+        return locks.Holder(key, owner or self.owner)
+
+    # Fleet
+
+    def save_server(self, server: ServerDefinition) -> None:
+        self._write(SERVERS.save, server)
+
+    def get_server(self, server_id: str) -> ServerDefinition | None:
+        return self._read(catalog.server, server_id)
+
+    def update_server_ping(self, server_id: str, ping_time: int) -> None:
+        sql = "UPDATE afl_server SET ping_time = %s WHERE uuid = %s"
+        self._write(lambda tx: tx.execute(sql, (ping_time, server_id)))
+
+    def get_all_servers(self) -> list[ServerDefinition]:
+        return self._read(SERVERS.all, "ORDER BY seq")
+
+    def get_servers_by_state(self, state: str) -> list[ServerDefinition]:
+        return self._read(SERVERS.all, "WHERE state = %s ORDER BY seq", state)
+
+    def beat_server(self, server: ServerDefinition) -> str:
+        return self._write(catalog.beat_server, server)
+
+    def ask_server(self, server_id: str, wanted: str) -> bool:
+        return self._write(catalog.ask_server, server_id, wanted)
+
+    def report_incident(self, server_id: str, incident: Mapping[str, Any]) -> bool:
+        return self._write(catalog.report_incident, server_id, incident)
+
+    # Handlers
+
+    def save_handler_registration(self, registration: HandlerRegistration) -> None:
+        self._write(catalog.save_handler, registration)
+
+    def get_handler_registration(self, facet_name: str) -> HandlerRegistration | None:
+        return self._read(catalog.handler, facet_name)
+
+    def list_handler_registrations(self) -> list[HandlerRegistration]:
+        return self._read(HANDLERS.all, "ORDER BY seq")
+
+    def delete_handler_registration(self, facet_name: str) -> bool:
+        return self._write(catalog.delete_handler, facet_name)
+
+    def set_load_error(
+        self, registration: HandlerRegistration, error: Mapping[str, Any] | None
+    ) -> bool:
+        return self._write(catalog.set_load_error, registration, error)
+
+    def registrations_version(self) -> int:
+        return self._read(catalog.handlers_version)
+
+    def wait_for_registrations(
+        self, seen: int, timeout: float | None = None, *, stop: threading.Event | None = None
+    ) -> bool:
+        def seconds_left(reader: Reader) -> float:
+            return math.inf if catalog.handlers_version(reader) == seen else 0
+
+        return self._wait(catalog.HANDLERS_TOPIC, seconds_left, timeout, stop)
+
+    # Logs
+
+    def save_log(self, log: LogDefinition) -> None:
+        self._write(LOGS.save, log)
+
+    def get_logs_by_runner(self, runner_id: str) -> list[LogDefinition]:
+        return self._read(LOGS.all, 'WHERE runner_id = %s ORDER BY "order", seq', runner_id)
+
+    # Sources
+
+    def save_published_source(self, source: PublishedSource) -> None:
+        self._write(SOURCES.save, source)
+
+    def get_source_by_namespace(self, name: str, version: str = "latest") -> PublishedSource | None:
+        return self._read(SOURCES.one, "WHERE namespace_name = %s AND version = %s", name, version)
+
+    def get_sources_by_namespaces(
+        self, names: Sequence[str], version: str = "latest"
+    ) -> dict[str, PublishedSource]:
+        condition = "WHERE namespace_name = ANY (%s::text[]) AND version = %s"
+        found = self._read(SOURCES.all, condition, list(names), version)
+        return {each.namespace_name: each for each in found}
+
+    def delete_published_source(self, name: str, version: str = "latest") -> bool:
+        sql = "DELETE FROM afl_source WHERE namespace_name = %s AND version = %s"
+        return self._write(lambda tx: tx.execute(sql, (name, version))) > 0
+
+    def list_published_sources(self) -> list[PublishedSource]:
+        return self._read(SOURCES.all, "ORDER BY seq")

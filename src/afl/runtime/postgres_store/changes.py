@@ -1,0 +1,52 @@
+"""Applying what was decided, as a whole."""
+
+from __future__ import annotations
+
+from afl.db.postgres import Transaction
+from afl.runtime.persistence import IterationChanges
+from afl.runtime.postgres_store import flows, runs, steps, tasks
+from afl.runtime.postgres_store.catalog import EVENTS, LOGS
+from afl.runtime.postgres_store.flows import WORKFLOWS
+from afl.runtime.postgres_store.holding import Holding
+from afl.runtime.postgres_store.refusals import refusing
+
+
+def apply(tx: Transaction, changes: IterationChanges, holding: Holding | None = None) -> None:
+    """Raises Conflict if something is there already, or was written since it was read; where a
+    row is in the way, UniqueViolation: then who decided looks again."""
+    with refusing():
+        (holding or Holding(tx)).hold(_runs_of(changes))
+        _put(tx, changes)
+        tx.flush()
+
+
+def _runs_of(changes: IterationChanges) -> set[str]:
+    """The runs whose steps and tasks change; nobody else knows of those that are just made."""
+    changed = {str(each.workflow_id) for each in (*changes.created_steps, *changes.updated_steps)}
+    changed.update(each.workflow_id for each in changes.created_tasks)
+    return changed.difference(each.workflow_id for each in changes.created_runs)
+
+
+def _put(tx: Transaction, changes: IterationChanges) -> None:
+    if changes.flows:
+        flows.keep(tx, changes.flows)
+    if changes.created_steps:
+        steps.create(tx, changes.created_steps)
+    if changes.updated_steps:
+        steps.update(tx, changes.updated_steps)
+    if changes.created_events:
+        tx.put(EVENTS.insert, map(EVENTS.row, changes.created_events))
+    if changes.updated_events:
+        tx.put(EVENTS.upsert, map(EVENTS.row, changes.updated_events))
+    if changes.created_tasks:
+        tasks.create(tx, changes.created_tasks)
+    if changes.updated_tasks:
+        tasks.update(tx, changes.updated_tasks)
+    if changes.created_runs:
+        runs.create(tx, changes.created_runs)
+    if changes.updated_runs:
+        runs.update(tx, changes.updated_runs)
+    if changes.workflows:
+        tx.put(WORKFLOWS.insert_new, map(WORKFLOWS.row, changes.workflows))
+    if changes.logs:
+        tx.put(LOGS.upsert, map(LOGS.row, changes.logs))

@@ -1,0 +1,82 @@
+"""Tasks and their claims, as the port has them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+from afl.db.postgres import Reader
+from afl.errors import Conflict
+from afl.runtime.entities import TaskDefinition
+from afl.runtime.persistence import DEFAULT_LEASE_MS, DEFAULT_TASK_LIST, Claim
+from afl.runtime.postgres_store import queue, tasks
+from afl.runtime.postgres_store.access import Access
+
+_ATTEMPTS = 5
+
+
+class TaskPort(Access):
+    def get_task(self, task_id: str) -> TaskDefinition | None:
+        return self._read(tasks.get, task_id)
+
+    def get_pending_tasks(self, task_list: str = DEFAULT_TASK_LIST) -> list[TaskDefinition]:
+        return self._read(tasks.pending, task_list)
+
+    def get_all_tasks(self, limit: int = 100) -> list[TaskDefinition]:
+        return self._read(tasks.newest, limit)
+
+    def get_tasks_by_runner(self, runner_id: str) -> list[TaskDefinition]:
+        return self._read(tasks.by_runner, runner_id)
+
+    def get_tasks_by_state(self, state: str, limit: int = 100) -> list[TaskDefinition]:
+        return self._read(tasks.by_state, state, limit)
+
+    def save_task(self, task: TaskDefinition) -> None:
+        self._write(tasks.save, task)
+
+    def update_task_state(self, task_id: str, state: str) -> bool:
+        return self._write(tasks.change_state, task_id, state)
+
+    # Claims and renewals are one statement each, and wait for no decision of this process.
+
+    def claim_tasks(
+        self,
+        task_names: Sequence[str],
+        limit: int,
+        *,
+        task_list: str = DEFAULT_TASK_LIST,
+        owner: str | None = None,
+        lease_ms: int = DEFAULT_LEASE_MS,
+    ) -> list[TaskDefinition]:
+        wanted = queue.Wanted.of(task_names, task_list)
+        for _ in range(_ATTEMPTS):
+            try:
+                return self._read(
+                    queue.claim, wanted, limit, owner or self.owner, lease_ms, self._told()
+                )
+            except Conflict:
+                continue  # somebody took another task of the same step in the same moment
+        return []
+
+    def extend_leases(
+        self, claims: Sequence[Claim], lease_ms: int = DEFAULT_LEASE_MS
+    ) -> list[bool]:
+        return self._read(tasks.extend, claims, lease_ms, self._told())
+
+    def release_task(self, claim: Claim, *, not_before: int = 0) -> bool:
+        return self._write(tasks.release, claim, not_before)
+
+    def wait_for_work(
+        self,
+        names: Sequence[str],
+        timeout: float | None = None,
+        *,
+        task_list: str = DEFAULT_TASK_LIST,
+        stop: threading.Event | None = None,
+    ) -> bool:
+        wanted = queue.Wanted.of(names, task_list)
+
+        def seconds_left(reader: Reader) -> float:
+            return queue.seconds_left(reader, wanted, self._told())
+
+        return self._wait(tasks.work_topic(task_list), seconds_left, timeout, stop)

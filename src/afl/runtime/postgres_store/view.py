@@ -1,0 +1,93 @@
+"""What a decision reads, inside the transaction that will write what it decides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+from afl.db.postgres import Transaction
+from afl.runtime.entities import FlowDefinition, RunnerDefinition, TaskDefinition
+from afl.runtime.persistence import Yielded
+from afl.runtime.postgres_store import flows, runs, steps, tasks
+from afl.runtime.postgres_store.holding import Holding
+from afl.runtime.step import StepDefinition
+from afl.runtime.types import BlockId, StepId, WorkflowId
+
+T = TypeVar("T")
+
+
+class PostgresView:
+    """What it gives stays as it is until the decision is committed: it is locked, or its run is.
+
+    Ends with the decision it was given to.
+    """
+
+    __slots__ = ("_holding", "_tx")
+
+    def __init__(self, tx: Transaction, holding: Holding) -> None:
+        self._tx = tx
+        self._holding = holding
+
+    def now_ms(self) -> int:
+        return self._tx.now
+
+    # Steps: safe to read while their run is locked, which most decisions see to first of all
+
+    def get_step(self, step_id: StepId) -> StepDefinition | None:
+        return self.get_steps([step_id]).get(step_id)
+
+    def get_steps(self, step_ids: Sequence[StepId]) -> dict[StepId, StepDefinition]:
+        return self._settled(lambda: steps.get_many(self._tx, step_ids), dict.values)
+
+    def get_steps_by_block(self, block_id: BlockId) -> list[StepDefinition]:
+        return self._settled(lambda: steps.by_block(self._tx, block_id), iter)
+
+    def get_steps_by_workflow(self, workflow_id: WorkflowId) -> list[StepDefinition]:
+        self._holding.hold([workflow_id])
+        return steps.by_run(self._tx, workflow_id)
+
+    def get_yielded(self, container_id: StepId) -> list[Yielded]:
+        if not self._holding:
+            self.get_step(container_id)
+        return steps.yielded(self._tx, container_id)
+
+    def _settled(self, read: Callable[[], T], each: Callable[[T], Iterable[StepDefinition]]) -> T:
+        """Read again as long as there are steps of runs that were not locked before the reading."""
+        found = read()
+        while self._holding.hold(str(step.workflow_id) for step in each(found)):
+            found = read()
+        return found
+
+    # Tasks
+
+    def get_task(self, task_id: str) -> TaskDefinition | None:
+        return tasks.get_locked(self._tx, task_id)
+
+    def get_tasks(self, task_ids: Sequence[str]) -> dict[str, TaskDefinition]:
+        return tasks.get_many_locked(self._tx, task_ids)
+
+    def get_open_tasks(self, workflow_id: WorkflowId) -> list[TaskDefinition]:
+        self._holding.hold([workflow_id])
+        return tasks.open_of_run_locked(self._tx, workflow_id)
+
+    # Runs
+
+    def get_run(self, workflow_id: WorkflowId) -> RunnerDefinition | None:
+        run = runs.head_locked(self._tx, workflow_id)
+        if run is not None:
+            self._holding.add([workflow_id])
+        return run
+
+    def get_runs(self, workflow_ids: Sequence[WorkflowId]) -> dict[WorkflowId, RunnerDefinition]:
+        found = runs.heads_locked(self._tx, workflow_ids)
+        self._holding.add(found)
+        return found
+
+    def get_run_by_key(self, key: str) -> RunnerDefinition | None:
+        run = runs.by_key_locked(self._tx, key)
+        if run is not None:
+            self._holding.add([run.workflow_id])
+        return run
+
+    def get_flow(self, flow_id: str) -> FlowDefinition | None:
+        return flows.get_kept(self._tx, flow_id)

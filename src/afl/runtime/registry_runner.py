@@ -1,0 +1,278 @@
+"""A worker that finds its handlers in the store: register them there, and start this anywhere.
+
+Registrations that are added, changed, disabled or removed are noticed at once. One that cannot be
+loaded says so in the store and in the log, and nobody else is disturbed by it.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import KW_ONLY, dataclass, field, replace
+from fnmatch import fnmatchcase
+from typing import Any
+
+from afl import telemetry
+from afl.backoff import Backoff
+from afl.clock import SYSTEM_CLOCK, Clock, condition_of
+from afl.errors import StoreClosed, StoreError
+from afl.log import get_logger
+from afl.runtime.entities import HandlerRegistration, Isolation, OnLost, TaskDefinition
+from afl.runtime.evaluator import Evaluator
+from afl.runtime.loading import Handler
+from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.registrations import HandlerLoadError, RegistrationLoader
+from afl.runtime.task_source import Served
+from afl.runtime.worker import DRAIN_TIMEOUT_MS, LEASE_MS, TaskWorker
+
+_log = get_logger(__name__)
+
+_BACKOFF = Backoff(initial=0.2, factor=2.0, maximum=10.0, jitter=0.5)
+#: How long the end of a run waits for a refresh that is under way.
+_LAST_REFRESH_S = 1.0
+
+
+@dataclass
+class RegistryRunnerConfig:
+    service_name: str = "afl-registry-runner"
+    server_group: str = "default"
+    #: By default the name of this machine.
+    server_name: str = ""
+    task_list: str = "default"
+    #: How often to look for work even if nobody announces any.
+    poll_interval_ms: int = 2000
+    max_concurrent: int = 5
+    heartbeat_interval_ms: int = 10000
+    #: How often to read the registrations even if nobody announces a change.
+    registry_refresh_interval_ms: int = 30000
+    #: Patterns of facet names to handle; none: all.
+    topics: list[str] = field(default_factory=list)
+    _: KW_ONLY
+    lease_ms: int = LEASE_MS
+    #: Threads for handlers that block; None: `max_concurrent`, at most 64.
+    threads: int | None = None
+    #: How long handlers at work may go on after a stop.
+    drain_timeout_ms: int = DRAIN_TIMEOUT_MS
+
+    def __post_init__(self) -> None:
+        self.server_name = self.server_name or socket.gethostname()
+
+    @property
+    def drain_ms(self) -> int:
+        return self.drain_timeout_ms
+
+
+class RegistryRunner(TaskWorker):
+    """Does the tasks of all facets that have a registration and fit its topics.
+
+    `loader` says where code may come from; by default, from below the working directory.
+    """
+
+    def __init__(
+        self,
+        persistence: PersistenceAPI,
+        evaluator: Evaluator,
+        config: RegistryRunnerConfig | None = None,
+        *,
+        loader: RegistrationLoader | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        self.config = config or RegistryRunnerConfig()
+        super().__init__(
+            persistence, evaluator, self.config, topics=self.config.topics, clock=clock
+        )
+        self._registry = Registry(
+            persistence,
+            loader or RegistrationLoader(),
+            self.config.topics,
+            server_id=self.server_id,
+            own_names=self.own_names,
+            clock=clock,
+        )
+        self._refresh_s = self.config.registry_refresh_interval_ms / 1000
+
+    def register_handler(
+        self,
+        facet_name: str,
+        module_uri: str,
+        entrypoint: str = "handle",
+        version: str = "1.0.0",
+        checksum: str = "",
+        timeout_ms: int = 30000,
+        requirements: list[str] | None = None,
+        metadata: dict[str, Any] | None = None,
+        *,
+        isolation: str = Isolation.THREAD,
+        on_lost: str = OnLost.REDELIVER,
+    ) -> None:
+        """Save where the handler of a facet is. All workers on the store notice it."""
+        self.persistence.register_handler(
+            facet_name,
+            module_uri,
+            entrypoint,
+            version=version,
+            checksum=checksum,
+            timeout_ms=timeout_ms,
+            requirements=requirements or (),
+            metadata=metadata,
+            isolation=isolation,
+            on_lost=on_lost,
+        )
+
+    def registered_names(self) -> list[str]:
+        """The facets that this worker serves: registered, enabled, among its topics, and not
+        known to be impossible to load."""
+        return self._registry.names()
+
+    def poll_once(self) -> int:
+        self._registry.refresh_if_due(self._refresh_s)
+        return super().poll_once()
+
+    # As a worker
+
+    @property
+    def claimed_names(self) -> Sequence[str]:
+        return self._registry.served.names
+
+    def handler_for(self, task: TaskDefinition) -> Handler | None:
+        return self._registry.served.handler_for(task.name)
+
+    def open(self, stack: ExitStack, stop: threading.Event) -> None:
+        """Have registrations loaded on a thread of its own: their code may take long, or hang."""
+        over, loaded = threading.Event(), condition_of(stop)
+        is_first_done = False
+
+        def refreshed() -> None:
+            nonlocal is_first_done
+            with loaded:
+                is_first_done = True
+                loaded.notify_all()
+
+        follower = threading.Thread(
+            target=self._follow, args=(over, refreshed), name="loop-worker-registry", daemon=True
+        )
+        follower.start()
+        stack.callback(follower.join, _LAST_REFRESH_S)
+        stack.callback(over.set)
+        with loaded:
+            self._clock.wait_for(loaded, lambda: is_first_done or stop.is_set())
+
+    def _follow(self, over: threading.Event, refreshed: Any) -> None:
+        failures = 0
+        while not over.is_set():
+            try:
+                if self._registry.refresh():
+                    self.notice_change()
+                failures = 0
+                refreshed()
+                self._registry.wait(self._refresh_s, over)
+            except StoreClosed:
+                return
+            except Exception as error:  # nothing may end this thread: nobody else would notice
+                is_usual = isinstance(error, StoreError)
+                _log.warning("registry_not_read", error=str(error), exc_info=not is_usual)
+                failures += 1
+                refreshed()
+                self._clock.wait(over, _BACKOFF.delay(failures))
+
+
+class Registry:
+    """The registrations that a worker serves, with their handlers. Safe from any thread."""
+
+    def __init__(
+        self,
+        store: PersistenceAPI,
+        loader: RegistrationLoader,
+        topics: Sequence[str],
+        *,
+        server_id: str,
+        own_names: Sequence[str],
+        clock: Clock,
+    ) -> None:
+        self._store = store
+        self._loader = loader
+        self._topics = topics
+        self._server_id = server_id
+        self._own_names = own_names
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._version = -1
+        self._refreshed_at = 0.0
+        #: Facet → its registration as it was read, and the handler or why there is none.
+        self._known: dict[str, tuple[HandlerRegistration, Handler | HandlerLoadError]] = {}
+        self.served = Served({}, more=own_names)
+
+    def names(self) -> list[str]:
+        known = self._known
+        failed = {name for name, (_, each) in known.items() if isinstance(each, HandlerLoadError)}
+        return sorted(each.facet_name for each in self._wanted() if each.facet_name not in failed)
+
+    def wait(self, timeout: float, stop: threading.Event) -> None:
+        """Until a registration was changed since the last refresh, or for so many seconds."""
+        self._store.wait_for_registrations(self._version, timeout, stop=stop)
+
+    def refresh_if_due(self, interval_s: float) -> None:
+        is_old = self._clock.monotonic() - self._refreshed_at >= interval_s
+        if is_old or self._store.registrations_version() != self._version:
+            self.refresh()
+
+    def refresh(self) -> bool:
+        """Read all registrations and load what is new or could not be loaded before; whether
+        that changed who serves what. Raises StoreError."""
+        with self._lock:
+            # Before reading: what is changed from here on is noticed by the next `wait`.
+            version = self._store.registrations_version()
+            before = {name: each for name, (_, each) in self._known.items()}
+            self._known = {each.facet_name: self._handler_of(each) for each in self._wanted()}
+            self._version, self._refreshed_at = version, self._clock.monotonic()
+            found = {name: each for name, (_, each) in self._known.items()}
+            handlers = {name: each for name, each in found.items() if isinstance(each, Handler)}
+            if handlers == {k: v for k, v in before.items() if isinstance(v, Handler)}:
+                return False
+            self.served = Served(handlers, more=self._own_names)
+            return True
+
+    def _wanted(self) -> list[HandlerRegistration]:
+        registrations = self._store.list_handler_registrations()
+        return [each for each in registrations if each.is_enabled and self._is_topical(each)]
+
+    def _is_topical(self, registration: HandlerRegistration) -> bool:
+        name = registration.facet_name
+        return not self._topics or any(fnmatchcase(name, each) for each in self._topics)
+
+    def _handler_of(
+        self, registration: HandlerRegistration
+    ) -> tuple[HandlerRegistration, Handler | HandlerLoadError]:
+        known = self._known.get(registration.facet_name)
+        if known is not None and _is_same(known[0], registration) and isinstance(known[1], Handler):
+            return known
+        try:
+            handler = self._loader.load(registration)
+        except HandlerLoadError as error:
+            self._report(registration, error)
+            return registration, error
+        if registration.load_error is not None:
+            self._store.set_load_error(registration, None)
+        return registration, handler
+
+    def _report(self, registration: HandlerRegistration, error: HandlerLoadError) -> None:
+        message, facet = str(error), registration.facet_name
+        told: Mapping[str, Any] = registration.load_error or {}
+        if told.get("message") != message:
+            details = {"message": message, "server": self._server_id, "time": self._store.now_ms()}
+            self._store.set_load_error(registration, details)
+        known = self._known.get(facet)
+        if known is not None and str(known[1]) == message:
+            return  # said before; it is tried again with every refresh
+        _log.error("handler_not_loaded", facet=facet, error=message)
+        telemetry.emit(
+            telemetry.HandlerNotLoaded(
+                at=self._clock.now(), facet=facet, server=self._server_id, error=message
+            )
+        )
+
+
+def _is_same(known: HandlerRegistration, read: HandlerRegistration) -> bool:
+    return replace(known, load_error=None) == replace(read, load_error=None)

@@ -1,0 +1,65 @@
+"""`/health` and `/status` of a runner, on the first free port."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from http import HTTPStatus
+from typing import Any
+
+from afl.errors import ConfigurationError
+from afl.log import redact
+from afl.runtime.health import Report
+from afl.runtime.probe_server import Answer, ProbeServer
+
+
+@contextmanager
+def served_status(
+    host: str,
+    first_port: int,
+    attempts: int,
+    *,
+    live: Callable[[], Report],
+    ready: Callable[[], Report],
+    status: Callable[[], Mapping[str, Any]],
+) -> Iterator[int]:
+    """Answer until the end of the block; the port. Raises ConfigurationError if none is free."""
+    routes = {
+        "/health": lambda: _health(live()),
+        "/health/live": lambda: _health(live()),
+        "/health/ready": lambda: _health(ready()),
+        "/status": lambda: Answer.of_json(HTTPStatus.OK, redact(status())),
+    }
+
+    def respond(path: str) -> Answer | None:
+        found = routes.get(path.rstrip("/"))
+        return found() if found is not None else None
+
+    server, port = _listening(host, first_port, attempts, respond)
+    try:
+        yield port
+    finally:
+        server.stop()
+
+
+def _listening(
+    host: str, first_port: int, attempts: int, respond: Callable[[str], Answer | None]
+) -> tuple[ProbeServer, int]:
+    for port in range(first_port, first_port + max(attempts, 1)):
+        server = ProbeServer(host, port, respond)
+        try:
+            server.start()
+        except ConfigurationError:
+            continue
+        assert server.address is not None, "it listens"
+        return server, server.address[1]
+    last = first_port + max(attempts, 1) - 1
+    raise ConfigurationError(
+        f"no port from {first_port} to {last} of {host} is free for the status of this runner; "
+        "choose another http_port (0 is any free one), or a larger http_max_port_attempts"
+    )
+
+
+def _health(report: Report) -> Answer:
+    body = {"ok": report.ok, "reasons": redact(list(report.reasons))}
+    return Answer.of_json(HTTPStatus.OK if report.ok else HTTPStatus.SERVICE_UNAVAILABLE, body)

@@ -1,0 +1,427 @@
+"""Tasks of a store as work for a consumer: claimed by name, done by handlers, ended by the engine.
+
+One source serves one task list for one owner. Who serves what may change at any time; claims,
+waits and tasks that are claimed along with a result all ask anew.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Protocol
+
+from afl.clock import SYSTEM_CLOCK, Clock
+from afl.errors import AflError, NotFound, StoreError
+from afl.ids import new_id
+from afl.log import get_logger
+from afl.runtime.claims import NextClaim, ended, holds, released
+from afl.runtime.dispatch import HandlerContext, Runner, invoke, invoke_async
+from afl.runtime.entities import (
+    Isolation,
+    LogDefinition,
+    NoteOriginator,
+    NoteType,
+    OnLost,
+    TaskDefinition,
+    TaskState,
+)
+from afl.runtime.errors import StaleFence, StepFailure
+from afl.runtime.evaluator import Evaluator
+from afl.runtime.handlers.scripts import SCRIPT_TASK
+from afl.runtime.isolated import in_process, tell
+from afl.runtime.loading import Handler
+from afl.runtime.names import handler_for
+from afl.runtime.partial_results import LoopParts, written_patiently
+from afl.runtime.persistence import (
+    DEFAULT_LEASE_MS,
+    DEFAULT_TASK_LIST,
+    Claim,
+    IterationChanges,
+    PersistenceAPI,
+    View,
+)
+from afl.runtime.types import StepId
+from afl.work.attempts import Attempt
+from afl.work.errors import TimedOut
+from afl.work.source import ClaimLost, How, InThread, Job, OnLoop
+
+_log = get_logger(__name__)
+
+#: Deliveries without an end after which a task is taken for one that kills its worker.
+MAX_DELIVERIES = 5
+
+#: What a task gives that has recorded its end by itself.
+_RECORDED = object()
+
+
+class GivenUp(AflError):  # noqa: N818 - what happened is what people read
+    """No worker tries this task again by itself: it becomes a dead letter."""
+
+
+class NotNow(AflError):  # noqa: N818 - what happened is what people read
+    """This worker cannot do the task, but another one, or a later time, can: it is given back."""
+
+    def __init__(self, reason: str, *, not_before: int = 0) -> None:
+        self.not_before = not_before
+        super().__init__(reason)
+
+
+class Served:
+    """Who does which tasks, at one moment: never changed, only replaced by another one."""
+
+    def __init__(self, handlers: Mapping[str, Handler], *, more: Iterable[str] = ()) -> None:
+        self.handlers = dict(handlers)
+        #: What to claim tasks by; `more` are names of tasks that need no handler.
+        self.names = tuple(sorted({*handlers, *more}))
+        self._found: dict[str, Handler | None] = {}
+
+    def handler_for(self, task_name: str) -> Handler | None:
+        """Whom a task goes to. Raises AmbiguousHandler."""
+        try:
+            return self._found[task_name]
+        except KeyError:
+            name = handler_for(task_name, self.handlers)
+            found = self._found[task_name] = None if name is None else self.handlers[name]
+            return found
+
+
+@dataclass(eq=False, slots=True)
+class TaskWork:
+    """A claimed task."""
+
+    task: TaskDefinition
+    #: Who does it; known once somebody has asked how it is done.
+    handler: Handler | None = None
+
+    @property
+    def id(self) -> str:
+        return self.task.uuid
+
+    @property
+    def label(self) -> str:
+        return self.task.name
+
+    @property
+    def claim(self) -> Claim:
+        return Claim(self.task.uuid, self.task.fence)
+
+
+class Guard(Protocol):
+    """Who must agree before a task is done here."""
+
+    def enter(self, work: TaskWork) -> None:
+        """Raises NotNow if it must not be done now."""
+
+    def leave(self, work: TaskWork) -> None:
+        """It was given back."""
+
+
+class TaskSource:
+    """Lends the tasks with these names. `handlers` says who does one; None if nobody does now.
+
+    `run` awaits what a handler that is no coroutine function returns to be awaited; without it,
+    the event loop that all share does.
+    """
+
+    def __init__(
+        self,
+        store: PersistenceAPI,
+        evaluator: Evaluator,
+        names: Callable[[], Sequence[str]],
+        handlers: Callable[[TaskDefinition], Handler | None],
+        task_list: str = DEFAULT_TASK_LIST,
+        owner: str = "",
+        lease_ms: int = DEFAULT_LEASE_MS,
+        *,
+        max_deliveries: int = MAX_DELIVERIES,
+        run: Runner | None = None,
+        guard: Guard | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        self._store = store
+        self._evaluator = evaluator
+        self._names = names
+        self._handlers = handlers
+        self._task_list = task_list
+        self._owner = owner or new_id()
+        self._lease_ms = lease_ms
+        self._max_deliveries = max_deliveries
+        self._shares_loop = run is None
+        self._run = run or run_shared
+        self._guard = guard
+        self._clock = clock
+        #: The names of the last claim, and what was asked for along with results since.
+        self._next: tuple[Sequence[str], dict[int, NextClaim]] = ((), {})
+
+    # Claims
+
+    @property
+    def lease_s(self) -> float:
+        return self._lease_ms / 1000
+
+    def claim(self, limit: int) -> list[TaskWork]:
+        names = self._names()
+        if not names:
+            return []
+        tasks = self._store.claim_tasks(
+            names, limit, task_list=self._task_list, owner=self._owner, lease_ms=self._lease_ms
+        )
+        return [TaskWork(each) for each in tasks]
+
+    def wait(self, timeout: float | None, stop: threading.Event) -> bool:
+        names = self._names()
+        if not names:
+            self._clock.wait(stop, timeout)
+            return False
+        return self._store.wait_for_work(names, timeout, task_list=self._task_list, stop=stop)
+
+    def extend(self, works: Sequence[TaskWork]) -> list[bool]:
+        return self._store.extend_leases([each.claim for each in works], self._lease_ms)
+
+    def release(self, works: Sequence[TaskWork]) -> None:
+        tasks = [each.task for each in works]
+
+        def decision(view: View) -> tuple[IterationChanges, None]:
+            stored = view.get_tasks([each.uuid for each in tasks])
+            changes, now = IterationChanges(), view.now_ms()
+            for task in tasks:
+                found = stored.get(task.uuid)
+                if found is not None and holds(found, task.fence):
+                    back = replace(released(found, now), version=found.version)
+                    changes.add_updated_task(back)
+            return changes, None
+
+        self._store.decide(decision)
+        if self._guard is not None:
+            for each in works:
+                self._guard.leave(each)
+
+    # How a task is done
+
+    def job(self, work: TaskWork) -> Job:
+        task = work.task
+        if task.deliveries > self._max_deliveries:
+            raise GivenUp(
+                f"{task.name} was handed out {task.deliveries} times without an end: its handler "
+                "seems to end the process; correct it, then retry the step"
+            )
+        if task.name == SCRIPT_TASK:
+            return Job(InThread(partial(self._do_script, task)))
+        handler = work.handler = self._handlers(task)
+        if handler is None:
+            raise NotNow(f"nobody here serves {task.name} any more")
+        if task.deliveries > 1 and handler.on_lost == OnLost.UNKNOWN:
+            raise GivenUp(
+                f"a worker was lost while it did {task.name}, and nobody knows how far it came; "
+                "find that out, then retry the step or discard the task"
+            )
+        if self._guard is not None:
+            self._enter(self._guard, work)
+        timeout_ms = task.timeout_ms or handler.timeout_ms
+        return Job(self._how(handler, task), timeout_ms / 1000 if timeout_ms else None)
+
+    def _enter(self, guard: Guard, work: TaskWork) -> None:
+        try:
+            guard.enter(work)
+        except StoreError as error:  # which says nothing about the task
+            raise NotNow(f"it cannot be locked now: {error}") from error
+
+    def _how(self, handler: Handler, task: TaskDefinition) -> How:
+        if handler.isolation == Isolation.PROCESS:
+            return in_process(handler, task, partial(self._told, task))
+        if handler.is_async:
+            return OnLoop(partial(self._call_async, handler, task))
+        return InThread(partial(self._call, handler, task))
+
+    def _call(self, handler: Handler, task: TaskDefinition, attempt: Attempt) -> Any:
+        return invoke(handler, task, self._context(task, attempt), self._run)
+
+    def _told(self, task: TaskDefinition, attempt: Attempt, kind: str, value: Any) -> None:
+        """A handler said something in the process that it runs in."""
+        tell(self._context(task, attempt), kind, value)
+
+    async def _call_async(self, handler: Handler, task: TaskDefinition, attempt: Attempt) -> Any:
+        context = self._context(task, attempt)
+        if not self._shares_loop:
+            return await invoke_async(handler, task, context)
+        parts = LoopParts(context.on_update, task.name)
+        try:
+            result = await invoke_async(handler, task, replace(context, on_update=parts.add))
+            await parts.settled()
+        finally:
+            parts.give_up()
+        return result
+
+    def _do_script(self, task: TaskDefinition, _attempt: Attempt) -> object:
+        self._evaluator.do_script(task)
+        return _RECORDED
+
+    # What a handler says meanwhile
+
+    def _context(self, task: TaskDefinition, attempt: Attempt) -> HandlerContext:
+        return HandlerContext(
+            task,
+            attempt.deadline,
+            attempt.beat,
+            partial(self._update, task, attempt),
+            partial(self._note, task),
+            attempt.cancellation,
+        )
+
+    def _update(self, task: TaskDefinition, attempt: Attempt, values: Mapping[str, Any]) -> None:
+        write = partial(self._evaluator.update_step, StepId(task.step_id), fence=task.fence)
+        written_patiently(write, values, attempt, self.lease_s, self._clock)
+
+    def _note(self, task: TaskDefinition, message: str, level: str) -> None:
+        """A line of a handler, in the log of its run; in order, but nobody waits for it."""
+
+        def decision(view: View) -> tuple[IterationChanges, None]:
+            line = note_of(task, message, level, view.now_ms())
+            return IterationChanges(logs=[line]), None
+
+        try:
+            self._store.decide_later(decision).add_done_callback(_report_lost_note)
+        except StoreError as error:
+            _log.warning("handler_log_not_written", error=str(error))
+
+    # Ends
+
+    def complete(self, work: TaskWork, result: Any, room: int) -> _Recording:
+        if result is _RECORDED:
+            return _Recording(_Over())
+        task = work.task
+        if not task.step_id:
+            return _Recording(self._end_alone(task, TaskState.COMPLETED))
+        claim = self._next_claim(room) if room > 0 else None
+        return _Recording(self._evaluator.complete_task_later(task, result, claim=claim))
+
+    def fail(self, work: TaskWork, error: BaseException) -> _Recording:
+        task, handler = work.task, work.handler
+        if isinstance(error, NotNow):
+            not_before = error.not_before
+            return _over_after(lambda: self._store.release_task(work.claim, not_before=not_before))
+        if isinstance(error, GivenUp) and task.step_id:
+            reason = str(error)
+            return _over_after(lambda: self._evaluator.dead_letter_task(task, reason))
+        if not task.step_id:
+            is_given_up = isinstance(error, GivenUp)
+            state = TaskState.DEAD_LETTER if is_given_up else TaskState.FAILED
+            return _Recording(self._end_alone(task, state, StepFailure.of(error).to_dict()))
+        if isinstance(error, TimedOut):
+            error = TimedOut(f"the handler of {error}")
+        retry = handler.retry if handler is not None else None
+        return _Recording(self._evaluator.fail_task_later(task, error, retry=retry))
+
+    def _next_claim(self, room: int) -> NextClaim | None:
+        """What to claim along with a result. Made once for each number, as long as the names are
+        the same: results come by the thousand."""
+        names = self._names()
+        known, claims = self._next
+        if known is not names:
+            claims = {}
+            self._next = (names, claims)
+        found = claims.get(room)
+        if found is None and names:
+            found = NextClaim(frozenset(names), self._owner, room, self._lease_ms)
+            claims[room] = found
+        return found
+
+    def _end_alone(
+        self, task: TaskDefinition, state: TaskState, error: dict[str, Any] | None = None
+    ) -> Future[list[TaskDefinition]]:
+        """The end of a task that belongs to no step: nothing follows from it."""
+
+        def decision(view: View) -> tuple[IterationChanges, list[TaskDefinition]]:
+            stored = view.get_task(task.uuid)
+            if stored is None or not holds(stored, task.fence):
+                raise StaleFence(task.uuid, task.fence, "somebody else has it, or it is over")
+            changes = IterationChanges()
+            changes.add_updated_task(ended(stored, state, view.now_ms(), error))
+            return changes, []
+
+        return self._store.decide_later(decision)
+
+
+def run_shared(awaitable: Awaitable[Any]) -> Any:
+    """Await it on the event loop that all share, and wait for it on this thread."""
+    from afl.work.event_loop import shared_loop  # asyncio is large, and many do without it
+
+    return shared_loop().run(awaitable)
+
+
+def note_of(task: TaskDefinition, message: str, level: str, now: int) -> LogDefinition:
+    """A line in the log of a run, by the handler of a task."""
+    return LogDefinition(
+        new_id(),
+        now * 1000,  # as the engine numbers its own lines
+        task.runner_id,
+        task.step_id,
+        object_id=task.uuid,
+        object_type="task",
+        note_originator=NoteOriginator.AGENT,
+        note_type=level if level in set(NoteType) else NoteType.INFO,
+        message=message,
+        time=now,
+    )
+
+
+def _report_lost_note(written: Future[None]) -> None:
+    with suppress(BaseException):  # nobody listens to what a callback raises
+        error = written.exception()
+        if error is not None:
+            _log.warning("handler_log_not_written", error=str(error))
+
+
+# Recordings
+
+
+class _Pending(Protocol):
+    def done(self) -> bool: ...
+
+    def result(self, timeout: float | None = None) -> Sequence[TaskDefinition]: ...
+
+
+class _Recording:
+    """An end on its way to the store, as the consumer sees it."""
+
+    __slots__ = ("_pending",)
+
+    def __init__(self, pending: _Pending) -> None:
+        self._pending = pending
+
+    def done(self) -> bool:
+        return self._pending.done()
+
+    def result(self, timeout: float | None = None) -> list[TaskWork]:
+        try:
+            tasks = self._pending.result(timeout)
+        except (StaleFence, NotFound) as lost:  # its run may have been removed meanwhile
+            raise ClaimLost(str(lost)) from lost
+        return [TaskWork(each) for each in tasks]
+
+
+@dataclass(frozen=True, slots=True)
+class _Over:
+    """An end that has been written, or could not be."""
+
+    error: StoreError | None = None
+
+    def done(self) -> bool:
+        return True
+
+    def result(self, timeout: float | None = None) -> list[TaskDefinition]:  # noqa: ARG002
+        if self.error is not None:
+            raise self.error
+        return []
+
+
+def _over_after(write: Callable[[], object]) -> _Recording:
+    try:
+        write()
+    except StoreError as error:
+        return _Recording(_Over(error))
+    return _Recording(_Over())

@@ -1,0 +1,359 @@
+"""What all workers share: a consumer of tasks that runs as a loop, with a server record.
+
+`AgentPoller`, `RegistryRunner` and `RunnerService` are this, and say only whom tasks go to.
+"""
+
+from __future__ import annotations
+
+import math
+import signal
+import sys
+import threading
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from types import FrameType
+from typing import Any, Protocol
+
+from afl.clock import SYSTEM_CLOCK, Clock
+from afl.ids import new_id
+from afl.runtime.aside import on_main_thread
+from afl.runtime.dispatch import Runner, run_alone
+from afl.runtime.entities import ServerDefinition, TaskDefinition
+from afl.runtime.evaluator import Evaluator
+from afl.runtime.fleet import DRAIN, HandledCounts, ServerRecord, new_server
+from afl.runtime.handlers.scripts import SCRIPT_TASK
+from afl.runtime.lifecycle import BaseLoop
+from afl.runtime.loading import Handler
+from afl.runtime.persistence import DEFAULT_LEASE_MS, PersistenceAPI
+from afl.runtime.task_source import Guard, NotNow, TaskSource, TaskWork
+from afl.runtime.types import StepId
+from afl.runtime.watchdog import StallStage
+from afl.work.attempts import Attempt
+from afl.work.consumer import Consumer, Observer, Options
+from afl.work.pool import PREFIX
+
+LEASE_MS = DEFAULT_LEASE_MS
+#: The thread that all handlers share that are coroutine functions.
+_SHARED_LOOP = f"{PREFIX}-async"
+#: How long a stop waits for work in hand, unless told otherwise.
+DRAIN_TIMEOUT_MS = 30_000
+
+
+class WorkerConfig(Protocol):
+    """What the configurations of all workers have."""
+
+    service_name: str
+    server_group: str
+    server_name: str
+    task_list: str
+    poll_interval_ms: int
+    max_concurrent: int
+    heartbeat_interval_ms: int
+    #: How long a claim holds unless it is renewed.
+    lease_ms: int
+    #: Threads for handlers that block; None: as many as may work at once, at most 64.
+    threads: int | None
+
+    @property
+    def drain_ms(self) -> int:
+        """How long work in hand may go on after a stop."""
+
+
+class TaskWorker(BaseLoop):
+    """A worker on one task list of a store. Subclasses say whom tasks go to.
+
+    `start` blocks until `stop`. `run`, for a `LoopGroup`, does the same, except that it leaves it
+    to the group how long a drain may take.
+    """
+
+    def __init__(
+        self,
+        persistence: PersistenceAPI,
+        evaluator: Evaluator,
+        config: WorkerConfig,
+        *,
+        topics: Sequence[str] = (),
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        super().__init__(config.service_name, clock=clock)
+        self.persistence = persistence
+        self.evaluator = evaluator
+        self._worker_config = config
+        self._clock = clock
+        self._counts = HandledCounts()
+        self._is_paused = False
+        #: An operator asked the server to drain.
+        self._is_drained = False
+        self._is_alone = False
+        #: What must be there before work is taken is not there yet.
+        self._is_opening = False
+        self._server = new_server(
+            new_id(),
+            group=config.server_group,
+            service=config.service_name,
+            name=config.server_name,
+            task_list=config.task_list,
+            topics=topics,
+        )
+        self._record = ServerRecord(
+            persistence,
+            self._server,
+            config.heartbeat_interval_ms / 1000,
+            measure=self._measure,
+            on_wanted=self._hear_wanted,
+            clock=clock,
+        )
+        #: Of the run that goes on, or the last one; and what those before it had come to.
+        self._consumer = self._new_consumer(math.inf)
+        self._polls: Consumer[TaskWork] | None = None
+        self._past_progress = self._past_lost = 0
+
+    # What subclasses say
+
+    @property
+    @abstractmethod
+    def claimed_names(self) -> Sequence[str]:
+        """What to claim tasks by now. The same object as long as nothing changes."""
+
+    @abstractmethod
+    def handler_for(self, task: TaskDefinition) -> Handler | None:
+        """Whom a task goes to; None if nobody here does it any more. Raises AmbiguousHandler."""
+
+    @property
+    def own_names(self) -> list[str]:
+        """Of tasks that need no handler: scripts that a process left behind, where those are
+        turned on."""
+        return [SCRIPT_TASK] if self.evaluator.runs_scripts else []
+
+    def open(self, stack: ExitStack, stop: threading.Event) -> None:
+        """Begin what goes on beside the work, until the stack is closed."""
+
+    @property
+    def guard(self) -> Guard | None:
+        """Who must agree before a task is done here."""
+        return None
+
+    @property
+    def handled_names(self) -> Sequence[str]:
+        """What the server record shows as served here."""
+        return [each for each in self.claimed_names if each != SCRIPT_TASK]
+
+    def began(self, work: TaskWork, attempt: Attempt) -> None:
+        """A task is being done from now on. Must not wait."""
+
+    def ended(self, work: TaskWork) -> None:
+        """It is recorded how a task ended, or its claim is lost. Must not wait."""
+
+    # Running
+
+    def start(self) -> None:
+        """Work on this thread until `stop`. Raises UsageError if it runs already."""
+        self._is_alone = True
+        try:
+            self.run()
+        finally:
+            self._is_alone = False
+
+    def stop(self) -> None:
+        """Ask for the stop and wait for it. Only asks where waiting would never end: in a signal
+        handler, and in a handler that this worker waits for itself."""
+        if in_signal_handler() or self._is_in_handler():
+            self.request_stop()
+        else:
+            self.shutdown(timeout=math.inf)
+
+    def _is_in_handler(self) -> bool:
+        me = threading.current_thread()
+        if me.name == _SHARED_LOOP:
+            return True
+        return any(each.thread == me.ident for each in self._consumer.attempts())
+
+    def poll_once(self) -> int:
+        """Do what is waiting, one after another, up to `max_concurrent` tasks; how many that
+        were. Starts no thread and registers no server."""
+        if self._polls is None:
+            self._polls = Consumer(self._new_source(run_alone), self._options(0.0), _Reports(self))
+        return self._polls.poll_once()
+
+    def work(
+        self,
+        stop: threading.Event,
+        *,
+        max_iterations: int | None,
+        visibility_timeout: int,  # noqa: ARG002 - leases are short, and renewed
+        wait_time_seconds: int,  # noqa: ARG002 - `poll_interval_ms` says that
+    ) -> None:
+        drain_s = self._worker_config.drain_ms / 1000 if self._is_alone else math.inf
+        self._past_progress, self._past_lost = self.progress, self.leases_lost
+        self._consumer = self._new_consumer(drain_s)
+        with ExitStack() as stack:
+            stack.enter_context(self._record.on_duty())
+            self._is_opening = True
+            try:
+                self.open(stack, stop)
+            finally:
+                self._is_opening = False
+            self._record.is_running()
+            self._consumer.run(stop, max_iterations=max_iterations)
+
+    def pause(self) -> None:
+        """Take no more work, finish what is in hand, then idle until `unpause`."""
+        self._is_paused = True
+        self._consumer.notify()
+
+    def unpause(self) -> None:
+        """Take work again, unless an operator asked for a drain."""
+        self._is_paused = False
+        self._consumer.notify()
+
+    def checkpoint(self) -> None:
+        """The time of a drain is over: give back what is unfinished, and let the run end."""
+        self._consumer.checkpoint()
+
+    def rescue(self, stage: StallStage) -> None:
+        """Asked by the watchdog, before it kills this process."""
+        if stage is StallStage.CANCELLED:
+            self._consumer.cancel_all()
+        else:
+            self._consumer.kill_all()
+
+    def notice_change(self) -> None:
+        """What is served has changed: look at once for work of the new names."""
+        self._consumer.notify()
+        self._record.tell_soon()
+
+    # What is seen of it
+
+    @property
+    def server_id(self) -> str:
+        return self._server.uuid
+
+    @property
+    def is_running(self) -> bool:
+        return self.running
+
+    @property
+    def in_flight(self) -> int:
+        polls = self._polls
+        return self._consumer.in_flight + (polls.in_flight if polls is not None else 0)
+
+    @property
+    def progress(self) -> int:
+        return self._past_progress + self._consumer.progress
+
+    @property
+    def leases_lost(self) -> int:
+        return self._past_lost + self._consumer.leases_lost
+
+    @property
+    def handled(self) -> list[tuple[str, int, int]]:
+        """Facets, and how many of their tasks were done and how many failed here."""
+        return [(each.handler, each.handled, each.not_handled) for each in self._counts.all()]
+
+    @property
+    def unready_reason(self) -> str | None:
+        if self._is_opening:
+            return "starting: what it needs is being loaded"
+        if self._is_drained:
+            return "drain mode: an operator wants it to take no work"
+        if self._is_paused:
+            return "paused: it takes no work"
+        return self._consumer.unready_reason
+
+    # Steps and programs
+
+    def update_step(self, step_id: str, partial_result: Mapping[str, Any]) -> None:
+        """Merge a part of a result into the returns of a step that is being done."""
+        self.evaluator.update_step(StepId(step_id), partial_result)
+
+    def cache_workflow_ast(
+        self, workflow_id: str, ast: Mapping[str, Any], program_ast: Any = None
+    ) -> None:
+        """Not needed here: the program travels with the run. Accepted for code that calls it."""
+
+    # Its parts
+
+    def _new_consumer(self, drain_s: float) -> Consumer[TaskWork]:
+        return Consumer(self._new_source(None), self._options(drain_s), _Reports(self))
+
+    def _new_source(self, run: Runner | None) -> TaskSource:
+        config = self._worker_config
+        return TaskSource(
+            self.persistence,
+            self.evaluator,
+            self._names,
+            self.handler_for,
+            config.task_list,
+            self.server_id,
+            config.lease_ms,
+            run=run,
+            guard=self.guard,
+            clock=self._clock,
+        )
+
+    def _options(self, drain_s: float) -> Options:
+        config = self._worker_config
+        return Options(
+            concurrency=config.max_concurrent,
+            threads=config.threads,
+            poll_interval_s=config.poll_interval_ms / 1000,
+            drain_s=drain_s,
+            clock=self._clock,
+            heartbeat=self._heartbeat,
+        )
+
+    def _names(self) -> Sequence[str]:
+        return () if self._is_paused or self._is_drained else self.claimed_names
+
+    # The server record
+
+    def _measure(self, server: ServerDefinition) -> None:
+        server.handlers = list(self.handled_names)
+        server.handled = self._counts.all()
+        server.in_flight = self.in_flight
+
+    def _hear_wanted(self, wanted: str) -> None:
+        is_drained = wanted == DRAIN
+        if is_drained is not self._is_drained:
+            self._is_drained = is_drained
+            self._consumer.notify()
+
+    def note_end(self, work: TaskWork, error: BaseException | None) -> None:
+        if not isinstance(error, NotNow):
+            self._counts.add(work.task.name, is_handled=error is None)
+        self.ended(work)
+
+
+class _Reports(Observer[TaskWork]):
+    """Tells a worker what its consumer does."""
+
+    def __init__(self, worker: TaskWorker) -> None:
+        self._worker = worker
+
+    def began(self, work: TaskWork, attempt: Attempt) -> None:
+        self._worker.began(work, attempt)
+
+    def ended(self, work: TaskWork, attempt: Attempt, error: BaseException | None) -> None:  # noqa: ARG002
+        self._worker.note_end(work, error)
+
+    def lost(self, work: TaskWork, attempt: Attempt) -> None:  # noqa: ARG002
+        self._worker.ended(work)
+
+
+def in_signal_handler() -> bool:
+    """Whether a handler of Python's `signal` module is being called: there, nobody may wait."""
+    if not on_main_thread():
+        return False
+    handlers = {_code_of(signal.getsignal(each)) for each in signal.valid_signals()} - {None}
+    frame: FrameType | None = sys._getframe()
+    while frame is not None:
+        if frame.f_code in handlers:
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _code_of(handler: object) -> object:
+    function = getattr(handler, "__func__", handler)
+    return getattr(function, "__code__", None)

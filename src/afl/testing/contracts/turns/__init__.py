@@ -1,0 +1,31 @@
+"""What every turn store must do: one class for each subject, and their sum.
+
+A suite of your own store needs only the fixture `stores`:
+
+    class TestMyTurns(TurnContract):
+        @pytest.fixture
+        def stores(self, clock: FakeClock) -> Stores:
+            return lambda: MyTurns(clock=clock)
+"""
+
+from __future__ import annotations
+
+from afl.testing.contracts.turns.beginning import BeginningContract
+from afl.testing.contracts.turns.dues import DueContract
+from afl.testing.contracts.turns.exam import Stores, TurnExam
+from afl.testing.contracts.turns.journals import JournalContract
+from afl.testing.contracts.turns.people import PeopleContract
+
+__all__ = [
+    "BeginningContract",
+    "DueContract",
+    "JournalContract",
+    "PeopleContract",
+    "Stores",
+    "TurnContract",
+    "TurnExam",
+]
+
+
+class TurnContract(BeginningContract, JournalContract, PeopleContract, DueContract):
+    """All of it."""

@@ -1,0 +1,154 @@
+"""Turns that live as long as the process: for tests, and for agents that may forget."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from afl.clock import SYSTEM_CLOCK, Clock, now_ms
+from afl.db.waiting import WaitingRoom
+from afl.errors import StoreClosed
+from afl.turns.api import Kind, Size, TurnRecord, TurnState
+from afl.turns.shelf import Line, Shelf
+from afl.turns.stored import StoredTurns
+
+T = TypeVar("T")
+
+
+class MemoryShelf:
+    """All of it in dictionaries. Whoever changes something has looked at everything before, so
+    nothing must ever be undone."""
+
+    def __init__(self) -> None:
+        self.turns: dict[str, TurnRecord] = {}
+        self.journals: defaultdict[str, list[Line]] = defaultdict(list)
+        self.values: dict[str, bytes] = {}
+        self.topics: list[str] = []
+        self._secret: bytes | None = None
+
+    def turn(self, turn_id: str) -> TurnRecord | None:
+        return self.turns.get(turn_id)
+
+    def save(self, turn: TurnRecord) -> None:
+        self.turns[turn.id] = turn
+
+    def write(self, lines: Sequence[Line]) -> None:
+        for each in lines:
+            self.journals[each.turn_id].append(each)
+
+    def lines(self, turn_id: str, after: int) -> Sequence[Line]:
+        return self.journals[turn_id][after:] if turn_id in self.journals else []
+
+    def keep(self, value: bytes, key: str) -> None:
+        self.values[key] = value
+
+    def value(self, key: str) -> bytes | None:
+        return self.values.get(key)
+
+    def due(self, loop: str, now: int, limit: int) -> Sequence[TurnRecord]:
+        found = [each for each in self._due_ever(loop) if _is_due(each, now)]
+        return sorted(found, key=lambda each: (each.due or 0, each.created))[:limit]
+
+    def next_due(self, loop: str) -> int | None:
+        return min((each.due or 0 for each in self._due_ever(loop)), default=None)
+
+    def _due_ever(self, loop: str) -> list[TurnRecord]:
+        return [each for each in self.turns.values() if each.loop == loop and each.due is not None]
+
+    def listed(self, loop: str | None, state: TurnState | None, limit: int) -> Sequence[TurnRecord]:
+        found = [
+            each
+            for each in reversed(self.turns.values())
+            if loop in (None, each.loop) and state in (None, each.state)
+        ]
+        return sorted(found, key=lambda each: -each.created)[:limit]
+
+    def unknown(self) -> Sequence[Line]:
+        lines = (line for journal in self.journals.values() for line in journal)
+        found = [line for line in lines if line.kind is Kind.TOOL_UNKNOWN]
+        return sorted(found, key=lambda each: (each.at, each.turn_id, each.seq))
+
+    def over(self, ended_before: int, limit: int) -> Sequence[TurnRecord]:
+        return [
+            each
+            for each in self.turns.values()
+            if each.ended is not None and each.ended < ended_before and each.due is None
+        ][:limit]
+
+    def drop(self, turns: Sequence[TurnRecord]) -> None:
+        for each in turns:
+            del self.turns[each.id]
+            self.journals.pop(each.id, None)
+        needed = self._needed()
+        self.values = {key: value for key, value in self.values.items() if key in needed}
+
+    def _needed(self) -> set[str | None]:
+        lines = (line for journal in self.journals.values() for line in journal)
+        turns = self.turns.values()
+        return {each for turn in turns for each in (turn.request, turn.result)} | {
+            line.digest for line in lines
+        }
+
+    def size(self) -> Size:
+        lines = [line for journal in self.journals.values() for line in journal]
+        small = sum(len(each.value or b"") for each in lines)
+        large = sum(map(len, self.values.values()))
+        return Size(len(self.turns), len(lines), len(self.values), small + large)
+
+    def secret(self) -> bytes | None:
+        return self._secret
+
+    def keep_secret(self, fresh: bytes) -> None:
+        self._secret = self._secret or fresh
+
+    def announce(self, topic: str) -> None:
+        self.topics.append(topic)
+
+
+def _is_due(turn: TurnRecord, now: int) -> bool:
+    """A clock that was set back makes no lease longer."""
+    assert turn.due is not None, "only those that are due ever are asked about"
+    is_too_far = turn.state is TurnState.RUNNING and turn.due - turn.lease_ms > now
+    return turn.due <= now or is_too_far
+
+
+class MemoryTurns(StoredTurns):
+    """A turn store in this process."""
+
+    def __init__(self, *, clock: Clock = SYSTEM_CLOCK) -> None:
+        super().__init__(clock)
+        self._shelf = MemoryShelf()
+        self._lock = threading.Lock()
+        self._room = WaitingRoom(clock)
+
+    @property
+    def _bell(self) -> WaitingRoom:
+        return self._room
+
+    def now_ms(self) -> int:
+        return now_ms(self._clock)
+
+    def _change(self, fn: Callable[[Shelf], T]) -> T:
+        with self._lock:
+            self._require_open()
+            try:
+                return fn(self._shelf)
+            finally:
+                topics, self._shelf.topics = tuple(self._shelf.topics), []
+                if topics:
+                    self._room.heard(topics)
+
+    def _look(self, fn: Callable[[Shelf], T]) -> T:
+        with self._lock:
+            self._require_open()
+            return fn(self._shelf)
+
+    def _require_open(self) -> None:
+        if self._is_closed:
+            raise StoreClosed("this turn store was closed; whoever uses it must stop")
+
+    def close(self) -> None:
+        self._is_closed = True
+        self._room.close()

@@ -1,0 +1,162 @@
+"""What may become of a turn, as functions of its record. Every store follows them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from afl.ids import new_id, stable_id
+from afl.turns.api import Claim, Ending, NewTurn, Pause, TurnRecord, TurnState
+from afl.turns.errors import KeyReused, StaleTurn, TurnBusy, TurnEnded, TurnNotReady
+
+
+def turn_id_of(new: NewTurn) -> str:
+    """Follows from the key, if there is one: so the same key is the same turn, without an index."""
+    return new_id() if new.key is None else stable_id("turn", new.loop, new.key)
+
+
+def accepted(turn_id: str, new: NewTurn, request: str, now: int) -> TurnRecord:
+    return TurnRecord(
+        turn_id,
+        new.loop,
+        TurnState.ACCEPTED,
+        request,
+        key=new.key,
+        reply_to=new.reply_to,
+        due=now if new.is_due else None,
+        created=now,
+        changed=now,
+    )
+
+
+def require_same_request(turn: TurnRecord, request: str) -> None:
+    if turn.request != request:
+        raise KeyReused(turn.key or "")
+
+
+# Beginning
+
+
+def began(turn: TurnRecord, owner: str, lease_ms: int, now: int) -> TurnRecord:
+    """Raises TurnEnded, TurnBusy, TurnNotReady."""
+    _require_open(turn)
+    if turn.owner != owner:
+        _require_free(turn, now)
+    waits = turn.state is TurnState.WAITING and (turn.due is None or turn.due > now)
+    if waits or turn.state is TurnState.MISMATCHED:
+        raise TurnNotReady(turn)
+    return replace(
+        turn,
+        state=TurnState.RUNNING,
+        fence=turn.fence + 1,
+        attempt=turn.attempt + 1,
+        barren=turn.barren + 1,
+        owner=owner,
+        lease_ms=lease_ms,
+        lease_until=now + lease_ms,
+        reason="",
+        due=None,
+        changed=now,
+    )
+
+
+def claimed(turn: TurnRecord, owner: str, lease_ms: int, now: int) -> TurnRecord:
+    """What the store brings back, it brings back again if its owner dies."""
+    if turn.state.is_end:
+        return replace(turn, fence=turn.fence + 1, due=now + lease_ms)
+    begun = began(turn, owner, lease_ms, now)
+    return replace(begun, due=begun.lease_until)
+
+
+def extended(turn: TurnRecord, claim: Claim, lease_ms: int, now: int) -> TurnRecord | None:
+    """None if the claim is good no more."""
+    if turn.fence != claim.fence:
+        return None
+    due = None if turn.due is None else now + lease_ms
+    if turn.state is TurnState.RUNNING:
+        return replace(turn, lease_ms=lease_ms, lease_until=now + lease_ms, due=due)
+    is_to_be_told = turn.state.is_end and due is not None
+    return replace(turn, due=due) if is_to_be_told else None
+
+
+def _holds(turn: TurnRecord, now: int) -> bool:
+    """A clock that was set back makes no lease longer."""
+    return now < turn.lease_until <= now + turn.lease_ms
+
+
+def _require_free(turn: TurnRecord, now: int) -> None:
+    if turn.state is TurnState.RUNNING and _holds(turn, now):
+        raise TurnBusy(turn.id, turn.owner, (turn.lease_until - now) / 1000)
+
+
+def _require_open(turn: TurnRecord) -> None:
+    if turn.state.is_end:
+        raise TurnEnded(turn)
+
+
+# Going on, and ends
+
+
+def require_current(turn: TurnRecord, claim: Claim) -> None:
+    if turn.state is not TurnState.RUNNING or turn.fence != claim.fence:
+        raise StaleTurn(turn.id, claim.fence, turn.fence)
+
+
+def written(turn: TurnRecord, count: int, now: int) -> TurnRecord:
+    barren = 0 if count else turn.barren
+    return replace(turn, seq=turn.seq + count, barren=barren, changed=now)
+
+
+def _at_rest(turn: TurnRecord) -> TurnRecord:
+    return replace(turn, owner="", lease_ms=0, lease_until=0)
+
+
+def paused(turn: TurnRecord, pause: Pause, now: int) -> TurnRecord:
+    return replace(
+        _at_rest(turn),
+        state=pause.state,
+        reason=pause.reason,
+        fence=turn.fence + 1,
+        barren=turn.barren if pause.is_failure else 0,
+        due=None if pause.due_in is None else now + pause.due_in,
+        changed=now,
+    )
+
+
+def finished(turn: TurnRecord, ending: Ending, result: str | None, now: int) -> TurnRecord:
+    """Its fence stays: whoever ended it may still say that it was told."""
+    due = None if ending.is_answered else now + turn.lease_ms
+    return replace(
+        _at_rest(turn),
+        state=ending.state,
+        reason=ending.reason,
+        result=result,
+        due=due,
+        changed=now,
+        ended=now,
+    )
+
+
+def woken(turn: TurnRecord, now: int) -> TurnRecord:
+    _require_open(turn)
+    _require_free(turn, now)
+    return replace(
+        _at_rest(turn),
+        state=TurnState.SUSPENDED,
+        reason="",
+        fence=turn.fence + 1,
+        due=now,
+        changed=now,
+    )
+
+
+def cancelled(turn: TurnRecord, reason: str, now: int) -> TurnRecord:
+    """Whoever the store would have told about the end is told of this one."""
+    _require_open(turn)
+    raised = replace(turn, fence=turn.fence + 1)
+    ending = Ending(TurnState.CANCELLED, reason, is_answered=turn.due is None)
+    return replace(finished(raised, ending, None, now), due=None if turn.due is None else now)
+
+
+def ready(turn: TurnRecord, now: int) -> TurnRecord:
+    """What it waited for has come."""
+    return replace(turn, due=now, changed=now) if turn.state is TurnState.WAITING else turn

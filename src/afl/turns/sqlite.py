@@ -1,0 +1,202 @@
+# ruff: noqa: S608 - statements are made of constants
+"""Turns in a SQLite file: durable, and shared by all processes of a machine."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar, cast
+
+from afl.clock import SYSTEM_CLOCK, Clock
+from afl.db.migrations import migrate
+from afl.db.sqlite import Reader, Row, Transaction, open_database
+from afl.db.wake import Bell
+from afl.errors import StoreClosed
+from afl.turns.api import Kind, Size, TurnRecord, TurnState
+from afl.turns.shelf import Line, Shelf
+from afl.turns.sqlite_schema import COMPONENT, MIGRATIONS
+from afl.turns.stored import StoredTurns
+
+T = TypeVar("T")
+
+DEFAULT_ADDRESS = "sqlite:///./afl.db"
+
+_FIELDS = tuple(TurnRecord.__dataclass_fields__)
+_STATE = _FIELDS.index("state")
+_COLUMNS = ", ".join(_FIELDS)
+_TURN = f"SELECT {_COLUMNS} FROM turn"
+_CHANGED = ", ".join(f"{each} = excluded.{each}" for each in _FIELDS[1:])
+_SAVE = f"""\
+INSERT INTO turn ({_COLUMNS}) VALUES ({", ".join("?" * len(_FIELDS))})
+ON CONFLICT (id) DO UPDATE SET {_CHANGED}"""
+_LINE = """\
+SELECT turn_id, seq, kind, name, call_id, arguments, fence, at, value, digest FROM turn_entry"""
+_WRITE = "INSERT INTO turn_entry VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_DUE = f"""\
+{_TURN} WHERE loop = :loop AND due IS NOT NULL
+AND (due <= :now OR (state = 'running' AND due - lease_ms > :now))
+ORDER BY due, created LIMIT :limit"""
+_NEXT_DUE = "SELECT min(due) FROM turn WHERE loop = ? AND due IS NOT NULL"
+_LISTED = f"""\
+{_TURN} WHERE (:loop IS NULL OR loop = :loop) AND (:state IS NULL OR state = :state)
+ORDER BY created DESC, rowid DESC LIMIT :limit"""
+_UNKNOWN = f"{_LINE} WHERE kind = 'tool_unknown' ORDER BY at, turn_id, seq"
+_OVER = f"{_TURN} WHERE ended IS NOT NULL AND due IS NULL AND ended < ? LIMIT ?"
+_LARGE = "SELECT digest FROM turn_entry WHERE turn_id = ? AND digest IS NOT NULL"
+#: Counts who needs a value: looking for them all when one goes would take a scan.
+_KEEP = """\
+INSERT INTO turn_value (digest, value, uses) VALUES (?, ?, 1)
+ON CONFLICT (digest) DO UPDATE SET uses = uses + 1"""
+_LET_GO = "UPDATE turn_value SET uses = uses - 1 WHERE digest = ? RETURNING uses"
+_SIZE = """\
+SELECT
+    (SELECT count(*) FROM turn),
+    (SELECT count(*) FROM turn_entry),
+    (SELECT count(*) FROM turn_value),
+    (SELECT coalesce(sum(length(value)), 0) FROM turn_entry)
+        + (SELECT coalesce(sum(length(value)), 0) FROM turn_value)"""
+
+
+class SqliteShelf:
+    """A transaction of the file; or a view, which nobody changes."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+
+    @property
+    def _tx(self) -> Transaction:
+        return cast(Transaction, self._reader)
+
+    def turn(self, turn_id: str) -> TurnRecord | None:
+        row = self._reader.query_one(f"{_TURN} WHERE id = ?", (turn_id,))
+        return None if row is None else _record(row)
+
+    def save(self, turn: TurnRecord) -> None:
+        self._tx.execute(_SAVE, [getattr(turn, each) for each in _FIELDS])
+
+    def write(self, lines: Sequence[Line]) -> None:
+        self._tx.executemany(_WRITE, map(_row, lines))
+
+    def lines(self, turn_id: str, after: int) -> Sequence[Line]:
+        sql = f"{_LINE} WHERE turn_id = ? AND seq > ? ORDER BY seq"
+        return [_line(row) for row in self._reader.query_all(sql, (turn_id, after))]
+
+    def keep(self, value: bytes, key: str) -> None:
+        self._tx.execute(_KEEP, (key, value))
+
+    def value(self, key: str) -> bytes | None:
+        row = self._reader.query_one("SELECT value FROM turn_value WHERE digest = ?", (key,))
+        return None if row is None else row[0]
+
+    def due(self, loop: str, now: int, limit: int) -> Sequence[TurnRecord]:
+        facts = {"loop": loop, "now": now, "limit": limit}
+        return [_record(row) for row in self._reader.query_all(_DUE, facts)]
+
+    def next_due(self, loop: str) -> int | None:
+        row = self._reader.query_one(_NEXT_DUE, (loop,))
+        return None if row is None else row[0]
+
+    def listed(self, loop: str | None, state: TurnState | None, limit: int) -> Sequence[TurnRecord]:
+        facts = {"loop": loop, "state": state, "limit": limit}
+        return [_record(row) for row in self._reader.query_all(_LISTED, facts)]
+
+    def unknown(self) -> Sequence[Line]:
+        return [_line(row) for row in self._reader.query_all(_UNKNOWN)]
+
+    def over(self, ended_before: int, limit: int) -> Sequence[TurnRecord]:
+        return [_record(row) for row in self._reader.query_all(_OVER, (ended_before, limit))]
+
+    def drop(self, turns: Sequence[TurnRecord]) -> None:
+        for turn in turns:
+            large = [digest for (digest,) in self._reader.query_all(_LARGE, (turn.id,))]
+            self._tx.execute("DELETE FROM turn_entry WHERE turn_id = ?", (turn.id,))
+            self._tx.execute("DELETE FROM turn WHERE id = ?", (turn.id,))
+            for each in (turn.request, turn.result, *large):
+                self._let_go(each)
+
+    def _let_go(self, digest: str | None) -> None:
+        row = self._reader.query_one(_LET_GO, (digest,))
+        if row is not None and row[0] <= 0:
+            self._tx.execute("DELETE FROM turn_value WHERE digest = ?", (digest,))
+
+    def size(self) -> Size:
+        return Size(*(self._reader.query_one(_SIZE) or (0, 0, 0, 0)))
+
+    def secret(self) -> bytes | None:
+        row = self._reader.query_one("SELECT value FROM turn_secret")
+        return None if row is None else row[0]
+
+    def keep_secret(self, fresh: bytes) -> None:
+        sql = "INSERT INTO turn_secret VALUES (1, ?) ON CONFLICT DO NOTHING"
+        self._tx.execute(sql, (fresh,))
+
+    def announce(self, topic: str) -> None:
+        self._tx.announce(topic)
+
+
+def _record(row: Row) -> TurnRecord:
+    facts: list[Any] = list(row)
+    facts[_STATE] = TurnState(facts[_STATE])
+    return TurnRecord(*facts)
+
+
+def _line(row: Row) -> Line:
+    return Line(row[0], row[1], Kind(row[2]), *row[3:])
+
+
+def _row(line: Line) -> tuple[Any, ...]:
+    facts = (line.turn_id, line.seq, line.kind, line.name, line.call_id, line.arguments)
+    return (*facts, line.fence, line.at, line.value, line.digest)
+
+
+class SqliteTurns(StoredTurns):
+    """A turn store in a SQLite file. Several processes may share the file.
+
+    Raises what `afl.db.sqlite.open_database` raises, and NewerSchema for a file that a newer afl
+    has used.
+    """
+
+    def __init__(
+        self,
+        address: str | os.PathLike[str] = DEFAULT_ADDRESS,
+        *,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        super().__init__(clock)
+        self._closing = threading.Lock()
+        self._database = open_database(address, clock=clock)
+        try:
+            migrate(self._database, COMPONENT, MIGRATIONS)
+        except BaseException:
+            self._database.close()
+            raise
+
+    @property
+    def _bell(self) -> Bell:
+        return self._database.bell
+
+    def now_ms(self) -> int:
+        return self._database.now_ms()
+
+    def _change(self, fn: Callable[[Shelf], T]) -> T:
+        self._require_open()
+        return self._database.write(lambda tx: fn(SqliteShelf(tx)))
+
+    def _look(self, fn: Callable[[Shelf], T]) -> T:
+        self._require_open()
+        return self._database.read(lambda reader: fn(SqliteShelf(reader)))
+
+    def _require_open(self) -> None:
+        if self._is_closed:
+            raise StoreClosed(
+                f"the turns in {self._database.path} were closed; whoever uses them must stop"
+            )
+
+    def close(self) -> None:
+        with self._closing:
+            was_closed, self._is_closed = self._is_closed, True
+        if not was_closed:
+            # Others may still use the file: its bell does not close.
+            self._database.bell.ring(self._awaited)
+            self._database.close()

@@ -1,0 +1,291 @@
+"""A turn store on a shelf: everything that is the same for all databases."""
+
+from __future__ import annotations
+
+import math
+import secrets
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
+
+from afl.clock import Clock
+from afl.errors import NotFound, StoreClosed
+from afl.turns import outside, rules
+from afl.turns.api import (
+    Claim,
+    Ending,
+    Entry,
+    Kind,
+    NewEntry,
+    NewTurn,
+    Outcome,
+    Pause,
+    Size,
+    TurnRecord,
+    TurnState,
+)
+from afl.turns.errors import TurnNotFound
+from afl.turns.shelf import Shelf, entry_of, kept
+from afl.turns.values import digest, encode
+
+T = TypeVar("T")
+
+#: Waiters look again after this time, whatever they were told: the clock may have been set.
+_LOOK_S = 1.0
+#: So many turns are pruned in one commit.
+_PRUNED = 200
+
+
+class WakeUps(Protocol):
+    def count(self, topic: str) -> int: ...
+
+    def wait(
+        self,
+        topic: str,
+        seen: int,
+        timeout: float | None = None,
+        stop: threading.Event | None = None,
+    ) -> bool: ...
+
+
+class StoredTurns(ABC):
+    """Implements `TurnStore`. Subclasses say how transactions and wake-ups go."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._is_closed = False
+        #: What anybody waits for now.
+        self._awaited: set[str] = set()
+
+    @abstractmethod
+    def now_ms(self) -> int: ...
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+    @abstractmethod
+    def _change(self, fn: Callable[[Shelf], T]) -> T:
+        """Run it in a transaction."""
+
+    @abstractmethod
+    def _look(self, fn: Callable[[Shelf], T]) -> T:
+        """Run it on a consistent view, to which it does nothing."""
+
+    @property
+    @abstractmethod
+    def _bell(self) -> WakeUps: ...
+
+    # Being done
+
+    def accept(self, new: NewTurn) -> TurnRecord:
+        def change(shelf: Shelf) -> TurnRecord:
+            turn_id = rules.turn_id_of(new)
+            known = shelf.turn(turn_id)
+            if known is not None:
+                rules.require_same_request(known, digest(new.request))
+                return known
+            turn = rules.accepted(turn_id, new, kept(shelf, new.request), self.now_ms())
+            return self._saved(shelf, turn)
+
+        return self._change(change)
+
+    def begin(self, turn_id: str, owner: str, lease_ms: int) -> TurnRecord:
+        def change(shelf: Shelf) -> TurnRecord:
+            turn = rules.began(_found(shelf, turn_id), owner, lease_ms, self.now_ms())
+            return self._saved(shelf, turn)
+
+        return self._change(change)
+
+    def claim_due(self, loop: str, owner: str, lease_ms: int, limit: int) -> list[TurnRecord]:
+        def change(shelf: Shelf) -> list[TurnRecord]:
+            now = self.now_ms()
+            found = shelf.due(loop, now, limit)
+            claimed = (rules.claimed(each, owner, lease_ms, now) for each in found)
+            return [self._saved(shelf, each) for each in claimed]
+
+        # Most looks find nothing, and need no commit.
+        if not self._look(lambda shelf: shelf.due(loop, self.now_ms(), 1)):
+            return []
+        return self._change(change)
+
+    def extend(self, claims: Sequence[Claim], lease_ms: int) -> list[bool]:
+        def one(shelf: Shelf, claim: Claim) -> bool:
+            turn = shelf.turn(claim.turn_id)
+            longer = turn and rules.extended(turn, claim, lease_ms, self.now_ms())
+            if longer:
+                shelf.save(longer)
+            return longer is not None
+
+        return self._change(lambda shelf: [one(shelf, each) for each in claims])
+
+    def append(self, claim: Claim, entries: Sequence[NewEntry]) -> TurnRecord:
+        return self._change(lambda shelf: self._saved(shelf, self._write(shelf, claim, entries)))
+
+    def pause(self, claim: Claim, pause: Pause, entries: Sequence[NewEntry] = ()) -> TurnRecord:
+        if pause.state is TurnState.SUSPENDED and not pause.is_failure:
+            entries = [*entries, NewEntry(Kind.SEAL, value=encode(pause.reason))]
+
+        def change(shelf: Shelf) -> TurnRecord:
+            turn = self._write(shelf, claim, entries)
+            return self._saved(shelf, rules.paused(turn, pause, self.now_ms()))
+
+        return self._change(change)
+
+    def finish(self, claim: Claim, ending: Ending, entries: Sequence[NewEntry] = ()) -> TurnRecord:
+        def change(shelf: Shelf) -> TurnRecord:
+            turn = self._write(shelf, claim, entries)
+            result = None if ending.result is None else kept(shelf, ending.result)
+            return self._saved(shelf, rules.finished(turn, ending, result, self.now_ms()))
+
+        return self._change(change)
+
+    def answered(self, turn_id: str) -> None:
+        self._change(lambda shelf: outside.answered(shelf, _found(shelf, turn_id)))
+
+    def _write(self, shelf: Shelf, claim: Claim, entries: Sequence[NewEntry]) -> TurnRecord:
+        turn = _found(shelf, claim.turn_id)
+        rules.require_current(turn, claim)
+        return outside.written(shelf, turn, entries, claim.fence, self.now_ms())
+
+    def _saved(self, shelf: Shelf, turn: TurnRecord) -> TurnRecord:
+        shelf.save(turn)
+        shelf.announce(_turn_topic(turn.id))
+        if turn.due is not None:
+            shelf.announce(_loop_topic(turn.loop))
+        return turn
+
+    # From outside
+
+    def seal(self, claim: Claim, reason: str, due_in: int | None = None) -> TurnRecord:
+        return self.pause(claim, Pause(TurnState.SUSPENDED, reason, due_in))
+
+    def wake(self, turn_id: str) -> TurnRecord:
+        def change(shelf: Shelf) -> TurnRecord:
+            return self._saved(shelf, rules.woken(_found(shelf, turn_id), self.now_ms()))
+
+        return self._change(change)
+
+    def cancel(self, turn_id: str, reason: str) -> TurnRecord:
+        def change(shelf: Shelf) -> TurnRecord:
+            return self._saved(
+                shelf, rules.cancelled(_found(shelf, turn_id), reason, self.now_ms())
+            )
+
+        return self._change(change)
+
+    def give_input(self, turn_id: str, call_id: str, value: bytes) -> TurnRecord:
+        def change(shelf: Shelf) -> TurnRecord:
+            turn = _found(shelf, turn_id)
+            return self._saved(shelf, outside.given(shelf, turn, call_id, value, self.now_ms()))
+
+        return self._change(change)
+
+    def settle(self, turn_id: str, call_id: str, outcome: Outcome, value: bytes) -> TurnRecord:
+        def change(shelf: Shelf) -> TurnRecord:
+            turn, now = _found(shelf, turn_id), self.now_ms()
+            return self._saved(shelf, outside.settled(shelf, turn, call_id, outcome, value, now))
+
+        return self._change(change)
+
+    # Looking
+
+    def get(self, turn_id: str) -> TurnRecord:
+        return self._look(lambda shelf: _found(shelf, turn_id))
+
+    def read(self, turn_id: str, after: int = 0) -> list[Entry]:
+        def look(shelf: Shelf) -> list[Entry]:
+            _found(shelf, turn_id)
+            return [entry_of(shelf, each) for each in shelf.lines(turn_id, after)]
+
+        return self._look(look)
+
+    def value(self, digest: str) -> bytes:
+        found = self._look(lambda shelf: shelf.value(digest))
+        if found is None:
+            raise NotFound(f"nothing is kept under {digest}; its turn may have been pruned")
+        return found
+
+    def list(
+        self, loop: str | None = None, state: TurnState | None = None, limit: int = 100
+    ) -> Sequence[TurnRecord]:
+        return self._look(lambda shelf: shelf.listed(loop, state, max(limit, 0)))
+
+    def effects(self, limit: int = 100) -> Sequence[Entry]:
+        return self._look(lambda shelf: outside.unsettled(shelf, limit))
+
+    def size(self) -> Size:
+        return self._look(lambda shelf: shelf.size())
+
+    # Waiting
+
+    def wait_due(self, loop: str, timeout: float | None, stop: threading.Event) -> bool:
+        def ms_left() -> float:
+            due = self._look(lambda shelf: shelf.next_due(loop))
+            return math.inf if due is None else due - self.now_ms()
+
+        return self._wait(_loop_topic(loop), ms_left, timeout, stop)
+
+    def wait_news(self, turn: TurnRecord, timeout: float | None, stop: threading.Event) -> bool:
+        def ms_left() -> float:
+            return math.inf if self.get(turn.id) == turn else 0
+
+        return self._wait(_turn_topic(turn.id), ms_left, timeout, stop)
+
+    def _wait(
+        self,
+        topic: str,
+        ms_left: Callable[[], float],
+        timeout: float | None,
+        stop: threading.Event,
+    ) -> bool:
+        deadline = math.inf if timeout is None else self._clock.monotonic() + timeout
+        self._awaited.add(topic)
+        while not (self._is_closed or stop.is_set()):
+            seen = self._bell.count(topic)
+            try:
+                left = ms_left() / 1000
+            except StoreClosed:
+                return False
+            patience = deadline - self._clock.monotonic()
+            if left <= 0 or patience <= 0:
+                return left <= 0
+            self._bell.wait(topic, seen, min(left, patience, _LOOK_S), stop)
+        return False
+
+    # Housekeeping
+
+    def prune(self, ended_before: int) -> int:
+        def change(shelf: Shelf) -> int:
+            over = shelf.over(ended_before, _PRUNED)
+            shelf.drop(over)
+            return len(over)
+
+        total = 0
+        while self._look(lambda shelf: shelf.over(ended_before, 1)):
+            total += self._change(change)
+        return total
+
+    def secret(self) -> bytes:
+        def change(shelf: Shelf) -> bytes | None:
+            shelf.keep_secret(secrets.token_bytes(32))
+            return shelf.secret()
+
+        found = self._look(lambda shelf: shelf.secret()) or self._change(change)
+        assert found is not None, "there is one now"
+        return found
+
+
+def _found(shelf: Shelf, turn_id: str) -> TurnRecord:
+    turn = shelf.turn(turn_id)
+    if turn is None:
+        raise TurnNotFound(turn_id)
+    return turn
+
+
+def _turn_topic(turn_id: str) -> str:
+    return f"turn:{turn_id}"
+
+
+def _loop_topic(loop: str) -> str:
+    return f"turns:{loop}"

@@ -1,0 +1,228 @@
+"""Work in processes of its own: started once, kept warm, and killed with all that they started."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from afl.errors import AflError
+from afl.work.errors import ProcessDied
+
+_decode = msgspec.json.Decoder().decode
+_encode = msgspec.json.Encoder().encode
+
+#: Hears what the work says while it runs: a kind, and a value.
+Listener = Callable[[str, Any], object]
+
+
+class FailedThere(AflError):  # noqa: N818 - what happened is what people read
+    """The work raised this, in its own process. The class is named as the one that was raised."""
+
+
+class NeverBegun(ProcessDied):
+    """The process was gone before it looked at the work."""
+
+
+class Child:
+    """One process, which does one piece of work at a time."""
+
+    def __init__(self) -> None:
+        theirs, requests = os.pipe()
+        answers, their_answers = os.pipe()
+        command = [sys.executable, "-m", "afl.work.isolation_child", str(theirs)]
+        try:
+            self._process = subprocess.Popen(  # noqa: S603 - our own module, by our own interpreter
+                [*command, str(their_answers)],
+                pass_fds=(theirs, their_answers),
+                stdin=subprocess.DEVNULL,
+                # A group of its own: killed as a whole, and out of reach of Ctrl-C.
+                start_new_session=True,
+            )
+        except BaseException:
+            os.close(requests)
+            os.close(answers)
+            raise
+        finally:
+            os.close(theirs)
+            os.close(their_answers)
+        self._requests = os.fdopen(requests, "wb")
+        self._answers = os.fdopen(answers, "rb")
+        self._lock = threading.Lock()
+        self._is_over = False
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def call(self, target: str, argument: Any, listener: Listener) -> Any:
+        """Have `target` called there, and wait for what it returns. Raises what it raises;
+        ProcessDied if the process ends before, and NeverBegun if it had not even begun."""
+        request = {"target": target, "argument": argument, "path": sys.path}
+        line = _encode(request) + b"\n"
+        with suppress(OSError, ValueError):  # it has ended: there will be no answer
+            self._requests.write(line)
+            self._requests.flush()
+        if not self._answers.readline():
+            raise NeverBegun(self._end_of(target))
+        return self._answer(target, listener)
+
+    def _answer(self, target: str, listener: Listener) -> Any:
+        for line in self._answers:
+            message = _decode(line)
+            if "kind" in message:
+                listener(message["kind"], message["value"])
+            elif "error" in message:
+                raise error_of(message["error"])
+            else:
+                return message["result"]
+        raise ProcessDied(self._end_of(target))
+
+    def kill(self) -> None:
+        """End it now, with all that it started. May be called again, from any thread."""
+        with self._lock:
+            if not self._is_over:
+                # Before anybody waits for it: until then its number is nobody else's.
+                with suppress(ProcessLookupError):
+                    os.killpg(self._process.pid, signal.SIGKILL)
+
+    def close(self) -> None:
+        """End it, wait for that, and free what it took here. Not while it is at work."""
+        self.kill()
+        self._process.wait()
+        with self._lock:
+            self._is_over = True
+        with suppress(OSError):  # what was not sent has nobody to go to
+            self._requests.close()
+        self._answers.close()
+
+    def is_alive(self) -> bool:
+        with self._lock:
+            if self._is_over:
+                return False
+            try:
+                # Asks only: whoever waits for it must still find it.
+                how = os.WEXITED | os.WNOHANG | os.WNOWAIT
+                return os.waitid(os.P_PID, self._process.pid, how) is None
+            except ChildProcessError:  # somebody else has waited for it
+                return False
+
+    def _end_of(self, target: str) -> str:
+        self.kill()
+        code = self._process.wait()
+        how = f"was ended by {_signal_name(-code)}" if code < 0 else f"exited with code {code}"
+        return f"the process that did {target} {how} before it was done; its output says more"
+
+
+class Children:
+    """Processes at hand. Safe from any thread."""
+
+    def __init__(self, warm: int = 4) -> None:
+        self._warm = warm
+        self._lock = threading.Lock()
+        self._idle: list[Child] = []
+        self._busy: set[Child] = set()
+        self._is_closed = False
+
+    @property
+    def pids(self) -> list[int]:
+        """Of all that live, at work or idle."""
+        with self._lock:
+            return [each.pid for each in (*self._idle, *self._busy)]
+
+    def call(
+        self,
+        target: str,
+        argument: Any,
+        listener: Listener,
+        started: Callable[[Callable[[], None]], object],
+    ) -> Any:
+        """As `Child.call`, in one that is free. `started` is told how to kill it."""
+        while True:
+            child, is_new = self._taken()
+            try:
+                return self._call(child, target, argument, listener, started)
+            except NeverBegun:
+                # One that was idle may die at any time, and that is not the fault of the work.
+                if is_new:
+                    raise
+
+    def _call(
+        self,
+        child: Child,
+        target: str,
+        argument: Any,
+        listener: Listener,
+        started: Callable[[Callable[[], None]], object],
+    ) -> Any:
+        is_sound = False
+        try:
+            started(child.kill)
+            result = child.call(target, argument, listener)
+            is_sound = True
+            return result
+        except FailedThere:
+            is_sound = True
+            raise
+        finally:
+            self._put_back(child, is_sound=is_sound)
+
+    def close(self) -> None:
+        """End those that are idle now, and the others when they are free."""
+        with self._lock:
+            self._is_closed = True
+            idle, self._idle = self._idle, []
+        for each in idle:
+            each.close()
+
+    def _taken(self) -> tuple[Child, bool]:
+        """One for the caller alone, and whether it is new."""
+        while True:
+            with self._lock:
+                child = self._idle.pop() if self._idle else None
+                if child is not None and child.is_alive():
+                    self._busy.add(child)
+                    return child, False
+            if child is None:
+                break
+            child.close()
+        child = Child()
+        with self._lock:
+            self._busy.add(child)
+        return child, True
+
+    def _put_back(self, child: Child, *, is_sound: bool) -> None:
+        with self._lock:
+            self._busy.discard(child)
+            is_kept = is_sound and not self._is_closed and len(self._idle) < self._warm
+            if is_kept:
+                self._idle.append(child)
+        if not is_kept:
+            child.close()
+
+
+def error_of(described: dict[str, str]) -> FailedThere:
+    """What was raised there, as it can be raised here: the same name, message and trace."""
+    error = _class_of(described["type"])(described["message"])
+    error.add_note(described["trace"])
+    return error
+
+
+@lru_cache(maxsize=256)
+def _class_of(name: str) -> type[FailedThere]:
+    return type(name, (FailedThere,), {})
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -1,0 +1,43 @@
+"""What commands print for programs is what its page says, key by key."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+from typing import Any
+
+import pytest
+from tests.docs.pages import REFERENCE, read
+
+from afl.operations.fleet import ServerView
+from afl.operations.handlers import HandlerView, Verdict
+from afl.operations.reading import LogLine, RunSummary, StepView
+from afl.operations.tasks import TaskView
+
+RECORDS: dict[str, type[Any]] = {
+    "`afl runs list`": RunSummary,
+    "`afl runs logs`": LogLine,
+    "`afl tasks list` and `afl tasks show`": TaskView,
+    "`afl handlers list`, `show`, `add`, `enable` and `disable`": HandlerView,
+    "`afl handlers verify`": Verdict,
+    "`afl servers`": ServerView,
+}
+
+
+def keys(section: str) -> list[str]:
+    return re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
+
+
+def section_of(title: str) -> str:
+    page = read(REFERENCE / "json-output.md")
+    return page.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+
+
+@pytest.mark.parametrize("title", RECORDS)
+def test_every_key_is_documented_in_its_order(title: str) -> None:
+    assert keys(section_of(title)) == [each.name for each in fields(RECORDS[title])]
+
+
+def test_every_key_of_a_step_is_documented() -> None:
+    _, _, steps = section_of("`afl runs show`").partition("\nA step:\n")
+    assert keys(steps) == [each.name for each in fields(StepView)]

@@ -1,0 +1,48 @@
+"""What all tests share: servers, which start when the first test asks for them, and a clean
+import path."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+# Before anything of it is imported: suites of the package explain themselves like tests.
+pytest.register_assert_rewrite("afl.testing")
+
+from afl.testing.servers import PostgresServer, ValkeyServer  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def _imports_are_forgotten() -> Iterator[None]:
+    """Handlers of one test, in a folder of its own, must not be found by another."""
+    path = list(sys.path)
+    yield
+    added = tuple(f"{each}{os.sep}" for each in set(sys.path) - set(path) if each)
+    if added:
+        sys.path[:] = path
+        for name, module in list(sys.modules.items()):
+            if (getattr(module, "__file__", None) or "").startswith(added):
+                del sys.modules[name]
+
+
+@pytest.fixture(scope="session")
+def redis_url() -> Iterator[str]:
+    """A Valkey, or the server that AFL_TEST_REDIS_URL names."""
+    if given := os.environ.get("AFL_TEST_REDIS_URL"):
+        yield given
+        return
+    with ValkeyServer() as server:
+        yield server.url
+
+
+@pytest.fixture(scope="session")
+def postgres_url() -> Iterator[str]:
+    """A PostgreSQL, or the server that AFL_TEST_POSTGRES_URL names."""
+    if given := os.environ.get("AFL_TEST_POSTGRES_URL"):
+        yield given
+        return
+    with PostgresServer() as server:
+        yield server.url

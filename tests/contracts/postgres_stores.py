@@ -1,0 +1,43 @@
+"""Stores on one PostgreSQL server, each empty at its beginning."""
+
+from __future__ import annotations
+
+from afl.clock import FakeClock, now_ms
+from afl.db.postgres import PostgresDatabase, Transaction, migrate
+from afl.runtime.postgres_store import PostgresStore
+from afl.runtime.postgres_store.schema import COMPONENT, MIGRATIONS
+
+KINDS = [
+    "step",
+    "task",
+    "event",
+    "run",
+    "flow",
+    "workflow",
+    "log",
+    "server",
+    "lock",
+    "handler",
+    "source",
+]
+
+
+def emptied(url: str) -> str:
+    """The same, without anything that others have left there."""
+    database = PostgresDatabase(url, pool_size=1)
+    try:
+        migrate(database, COMPONENT, MIGRATIONS)
+        database.write(_empty)
+    finally:
+        database.close()
+    return url
+
+
+def _empty(tx: Transaction) -> None:
+    for each in KINDS:
+        tx.put(f"DELETE FROM afl_{each}", [()])
+
+
+def postgres_store(url: str, clock: FakeClock) -> PostgresStore:
+    """An empty one, on the time of a clock."""
+    return PostgresStore(emptied(url), clock=clock, told=lambda: now_ms(clock))

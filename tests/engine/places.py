@@ -1,0 +1,109 @@
+"""Places for stores: files of SQLite, or databases of a PostgreSQL server, made by the hundred."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Protocol
+
+import psycopg
+from psycopg.errors import ObjectInUse
+
+from afl.clock import SYSTEM_CLOCK, Clock, now_ms
+from afl.ids import new_id
+from afl.runtime.postgres_store import PostgresStore
+from afl.runtime.sql_store import SqliteStore
+
+Store = SqliteStore | PostgresStore
+
+_PATIENCE_S = 20.0
+
+
+def open_at(place: str, clock: Clock = SYSTEM_CLOCK) -> Store:
+    """The store at a place; on PostgreSQL by the server's clock, unless another one is given."""
+    if not place.startswith("postgresql:"):
+        return SqliteStore(place, clock=clock)
+    if clock is SYSTEM_CLOCK:
+        return PostgresStore(place)
+    return PostgresStore(place, told=lambda: now_ms(clock))
+
+
+class Places(Protocol):
+    def new(self) -> str:
+        """An empty one."""
+
+    def copy(self, place: str) -> str:
+        """Another one with the same in it. Nobody has it open."""
+
+    def remove(self, place: str) -> None: ...
+
+
+class Files:
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def new(self) -> str:
+        return str(self._folder / f"{new_id()[:8]}.db")
+
+    def copy(self, place: str) -> str:
+        made = self.new()
+        for old, new in zip(_files(place), _files(made), strict=True):
+            if old.exists():
+                shutil.copy(old, new)
+        return made
+
+    def remove(self, place: str) -> None:
+        for each in _files(place):
+            each.unlink(missing_ok=True)
+
+
+def _files(place: str) -> Iterator[Path]:
+    """A database that nobody has open: the file and its log."""
+    return (Path(place + end) for end in ("", "-wal", "-shm"))
+
+
+class Databases:
+    """Of one server. The first one has the tables, and is copied for all others."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._made: list[str] = []
+        self._template = self._create("template0")
+        PostgresStore(self._template).close()
+
+    def new(self) -> str:
+        return self.copy(self._template)
+
+    def copy(self, place: str) -> str:
+        deadline = SYSTEM_CLOCK.monotonic() + _PATIENCE_S
+        while True:
+            try:
+                return self._create(_name(place))
+            except ObjectInUse:
+                # The server has not noticed yet that its client was killed.
+                assert SYSTEM_CLOCK.monotonic() < deadline
+                SYSTEM_CLOCK.sleep(0.01)
+
+    def remove(self, place: str) -> None:
+        self._made.remove(place)
+        self._run(f"DROP DATABASE {_name(place)} WITH (FORCE)")
+
+    def close(self) -> None:
+        for each in list(self._made):
+            self.remove(each)
+
+    def _create(self, template: str) -> str:
+        name = f"afl_{new_id().replace('-', '')[:12]}"
+        # By copying files: a small one is done much sooner than by writing all of it to the log.
+        self._run(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy")
+        self._made.append(f"{self._url.rpartition('/')[0]}/{name}")
+        return self._made[-1]
+
+    def _run(self, sql: str) -> None:
+        with psycopg.connect(self._url, autocommit=True) as connection:
+            connection.execute(sql)
+
+
+def _name(place: str) -> str:
+    return place.rpartition("/")[2]

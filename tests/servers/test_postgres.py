@@ -1,0 +1,252 @@
+"""The pool of PostgreSQL, its announcements and its migrations."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import psycopg
+import pytest
+from tests.servers.conftest import PATIENCE_S, until
+
+from afl.db.migrations import Migration, history
+from afl.db.postgres import (
+    Cursor,
+    PostgresDatabase,
+    migrate,
+    open_postgres,
+    schema_version,
+)
+from afl.errors import (
+    ConfigurationError,
+    Conflict,
+    NewerSchema,
+    StoreClosed,
+    StoreUnavailable,
+)
+from afl.ids import new_id
+from afl.testing.servers import PostgresServer
+
+Opened = Callable[[Any], Any]
+Start = Callable[..., threading.Thread]
+
+FIRST = Migration(1, "a table", ("CREATE TABLE thing (id integer PRIMARY KEY)",))
+SECOND = Migration(2, "names", ("ALTER TABLE thing ADD COLUMN name text DEFAULT 'none'",))
+THIRD = Migration(3, "one thing", ("INSERT INTO thing VALUES (1, 'first')",))
+
+
+@pytest.fixture
+def url(postgres_url: str) -> Iterator[str]:
+    """Tables of its own for each test."""
+    schema = f"test_{new_id().replace('-', '')}"
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute(f"CREATE SCHEMA {schema}")
+        yield f"{postgres_url}?options=-csearch_path%3D{schema}"
+        connection.execute(f"DROP SCHEMA {schema} CASCADE")
+
+
+@pytest.fixture
+def database(url: str) -> Iterator[PostgresDatabase]:
+    made = PostgresDatabase(url)
+    yield made
+    made.close()
+
+
+def test_whoever_opens_the_same_url_shares_the_object(url: str) -> None:
+    first, second = open_postgres(url), open_postgres(url)
+    assert first is second
+    first.close()
+    assert second.query("SELECT 1") == [(1,)]
+    second.close()
+    with pytest.raises(StoreClosed, match="was closed in this process"):
+        first.query("SELECT 1")
+
+
+def test_other_settings_for_what_is_open_are_refused(url: str, opened: Opened) -> None:
+    opened(open_postgres(url))
+    with pytest.raises(ConfigurationError, match="other settings"):
+        open_postgres(url, pool_size=3)
+
+
+def test_a_transaction_is_applied_as_a_whole_or_not(database: PostgresDatabase) -> None:
+    def fail(cursor: Cursor) -> None:
+        cursor.execute("INSERT INTO thing VALUES (2)")
+        raise KeyError("no")
+
+    migrate(database, "engine", [FIRST])
+    database.transact(lambda cursor: cursor.execute("INSERT INTO thing VALUES (1)"))
+    with pytest.raises(KeyError):
+        database.transact(fail)
+    assert database.query("SELECT id FROM thing") == [(1,)]
+
+
+def test_a_row_that_is_there_already_is_a_conflict(database: PostgresDatabase) -> None:
+    migrate(database, "engine", [FIRST])
+    database.query("INSERT INTO thing VALUES (%s)", (1,))
+    with pytest.raises(Conflict, match="already there"):
+        database.query("INSERT INTO thing VALUES (%s)", (1,))
+
+
+def test_who_is_undone_because_two_block_each_other_is_run_again(
+    database: PostgresDatabase, start: Start
+) -> None:
+    migrate(database, "engine", [FIRST, SECOND, THIRD])
+    database.query("INSERT INTO thing VALUES (2, 'second')")
+    both_have_begun = threading.Barrier(2)
+    runs: list[str] = []
+
+    def change(name: str, first: int, second: int) -> None:
+        def fn(cursor: Cursor) -> None:
+            runs.append(name)
+            cursor.execute("UPDATE thing SET name = %s WHERE id = %s", (name, first))
+            if runs.count(name) == 1:
+                both_have_begun.wait(PATIENCE_S)
+            cursor.execute("UPDATE thing SET name = %s WHERE id = %s", (name, second))
+
+        database.transact(fn)
+
+    for each in [start(change, "a", 1, 2), start(change, "b", 2, 1)]:
+        each.join(PATIENCE_S)
+    assert len(runs) > 2
+    assert database.query("SELECT count(DISTINCT name) FROM thing") == [(1,)]
+
+
+def test_a_pool_that_is_used_up_makes_callers_wait(url: str, opened: Opened, start: Start) -> None:
+    database = opened(PostgresDatabase(url, pool_size=1))
+    is_in, may_end = threading.Event(), threading.Event()
+    answers: list[Any] = []
+
+    def hold(_cursor: Cursor) -> None:
+        is_in.set()
+        assert may_end.wait(PATIENCE_S)
+
+    start(lambda: database.transact(hold))
+    assert is_in.wait(PATIENCE_S)
+    start(lambda: answers.extend(database.query("SELECT 1")))
+    may_end.set()
+    until(lambda: answers == [(1,)])
+
+
+def test_an_announcement_wakes_who_waits_for_its_topic(
+    url: str, opened: Opened, start: Start
+) -> None:
+    here, there = opened(PostgresDatabase(url)), opened(PostgresDatabase(url))
+    answers: list[bool] = []
+    seen = here.bell.count("topic")
+    start(lambda: answers.append(here.bell.wait("topic", seen, PATIENCE_S)))
+    there.bell.ring(["another", "topic"])
+    until(lambda: answers == [True])
+
+
+def test_closing_ends_waits(url: str, start: Start) -> None:
+    database = PostgresDatabase(url)
+    answers: list[bool] = []
+    seen = database.bell.count("topic")
+    start(lambda: answers.append(database.bell.wait("topic", seen + 1, PATIENCE_S)))
+    until(lambda: database.bell.waiters == 1)
+    database.close()
+    until(lambda: answers == [False])
+
+
+def test_a_server_that_is_not_there_is_an_outage_with_its_place(opened: Opened) -> None:
+    with PostgresServer() as machine:
+        url = machine.url
+    database = opened(PostgresDatabase(url.replace("postgres@", "postgres:hush@")))
+    with pytest.raises(StoreUnavailable, match=r"127\.0\.0\.1") as caught:
+        database.query("SELECT 1")
+    assert "hush" not in f"{caught.value}{database.place}"
+
+
+def test_a_database_that_does_not_exist_is_the_operators_to_fix(
+    postgres_url: str, opened: Opened
+) -> None:
+    database = opened(PostgresDatabase(postgres_url.rpartition("/")[0] + "/nowhere"))
+    with pytest.raises(ConfigurationError, match="refuses us"):
+        database.query("SELECT 1")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "localhost",
+        "mysql://localhost",
+        "postgresql://a b/c?d",
+        "postgresql://me:hu/sh@localhost/",
+        "postgresql://me:7/hush@localhost/",
+        "postgresql://me:hush@localhost/?hush",
+    ],
+)
+def test_a_url_that_cannot_be_is_refused(url: str) -> None:
+    with pytest.raises(ConfigurationError, match="PostgreSQL URL") as caught:
+        open_postgres(url)
+    assert "hu" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "place"),
+    [
+        ("postgresql://", "postgresql://localhost:5432/"),
+        ("postgres://me:h%2Fsh@db/agents", "postgresql://db:5432/agents"),
+        ("postgresql://me@a:1,b:2/agents", "postgresql://a,b:1,2/agents"),
+        ("postgresql:///agents?host=/run/pg", "postgresql:///run/pg:5432/agents"),
+        (
+            "postgresql://db/agents?options=-csearch_path%3Done",
+            "postgresql://db:5432/agents?options=-csearch_path=one",
+        ),
+    ],
+)
+def test_a_place_is_named_without_secrets(opened: Opened, url: str, place: str) -> None:
+    assert opened(PostgresDatabase(url)).place == place
+
+
+# Migrations
+
+
+def test_each_start_does_only_what_is_new(database: PostgresDatabase) -> None:
+    assert schema_version(database, "engine") == 0
+    assert migrate(database, "engine", [FIRST]) == 1
+    assert migrate(database, "engine", [FIRST]) == 0
+    assert migrate(database, "engine", [FIRST, SECOND, THIRD]) == 2
+    assert schema_version(database, "engine") == 3
+    assert schema_version(database, "mailbox") == 0
+    assert database.query("SELECT name FROM thing") == [("first",)]
+
+
+def test_a_migration_that_fails_changes_nothing(database: PostgresDatabase) -> None:
+    wrong = Migration(2, "wrong", ("CREATE TABLE other (id integer)", "CREATE NONSENSE"))
+    migrate(database, "engine", [FIRST])
+    with pytest.raises(psycopg.Error) as caught:
+        migrate(database, "engine", [FIRST, wrong])
+    assert "migration 2 of engine: wrong" in caught.value.__notes__
+    assert schema_version(database, "engine") == 1
+    assert database.query("SELECT to_regclass('other')") == [(None,)]
+
+
+def test_many_who_start_together_migrate_once(url: str, start: Start) -> None:
+    counts: list[int] = []
+    ready = threading.Barrier(6)
+
+    def begin() -> None:
+        database = PostgresDatabase(url)
+        ready.wait(PATIENCE_S)
+        counts.append(migrate(database, "engine", history(FIRST, SECOND, THIRD)))
+        database.close()
+
+    for each in [start(begin) for _ in range(6)]:
+        each.join(PATIENCE_S)
+    assert len(counts) == 6
+    assert sum(counts) == 3
+
+
+def test_an_older_program_goes_on_beside_a_newer_one(database: PostgresDatabase) -> None:
+    migrate(database, "engine", [FIRST, SECOND, THIRD])
+    assert migrate(database, "engine", [FIRST]) == 0
+    assert schema_version(database, "engine") == 3
+
+
+def test_a_program_that_is_too_old_is_refused(database: PostgresDatabase) -> None:
+    migrate(database, "engine", [FIRST, SECOND, THIRD], oldest=2)
+    assert migrate(database, "engine", [FIRST, SECOND]) == 0
+    with pytest.raises(NewerSchema, match="upgrade afl here"):
+        migrate(database, "engine", [FIRST])

@@ -1,0 +1,126 @@
+"""The client of Redis and Valkey: shared, safe to restart under, and clear about what is wrong."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import redis
+from tests.servers.conftest import PATIENCE_S, until
+
+from afl.db.redis import RedisServer, Script, open_redis
+from afl.errors import ConfigurationError, StoreClosed, StoreUnavailable
+from afl.testing.servers import ValkeyServer
+
+Opened = Callable[[Any], Any]
+Start = Callable[..., threading.Thread]
+
+
+def test_whoever_opens_the_same_url_shares_the_object(redis_url: str) -> None:
+    first, second = open_redis(redis_url), open_redis(redis_url)
+    assert first is second
+    first.close()
+    assert second.call("ECHO", "hello") == b"hello"
+    second.close()
+    with pytest.raises(StoreClosed, match="was closed in this process"):
+        first.call("PING")
+    third = open_redis(redis_url)
+    assert third is not first
+    third.close()
+
+
+def test_a_client_of_the_caller_shows_the_way_and_is_left_alone(
+    redis_url: str, opened: Opened
+) -> None:
+    client = redis.Redis.from_url(redis_url, decode_responses=True)
+    server = opened(open_redis(client))
+    assert opened(open_redis(client)) is server
+    assert server.call("ECHO", "hello") == b"hello"
+    assert client.ping() is True
+    client.close()
+
+
+def test_a_script_is_known_again_after_the_server_has_forgotten_it(
+    redis_url: str, opened: Opened
+) -> None:
+    server = opened(open_redis(redis_url))
+    script = Script("return {KEYS[1], ARGV[1]}")
+    assert server.run(script, [b"key"], "value") == [b"key", b"value"]
+    server.call("SCRIPT", "FLUSH")
+    assert server.run(script, [b"key"], "value") == [b"key", b"value"]
+
+
+def test_an_announcement_wakes_who_waits_for_its_topic(
+    redis_url: str, opened: Opened, start: Start
+) -> None:
+    here, there = opened(RedisServer(redis_url)), opened(RedisServer(redis_url))
+    answers: list[bool] = []
+    seen = here.bell.count("topic")
+    start(lambda: answers.append(here.bell.wait("topic", seen, PATIENCE_S)))
+    there.bell.ring(["another", "topic"])
+    until(lambda: answers == [True])
+
+
+def test_a_server_that_hangs_is_an_outage(opened: Opened) -> None:
+    with ValkeyServer() as machine:
+        server = opened(RedisServer(f"{machine.url}?socket_timeout=0.2"))
+        server.call("SET", "count", 0)
+        machine.pause()
+        with pytest.raises(StoreUnavailable, match="may have happened"):
+            server.call("INCR", "count")
+        machine.go_on()
+        assert server.call("GET", "count") == b"1"
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "reason"),
+    [("maxmemory", "1", "no memory left"), ("min-replicas-to-write", "3", "replicas")],
+)
+def test_what_may_pass_is_an_outage_with_advice(
+    opened: Opened, setting: str, value: str, reason: str
+) -> None:
+    with ValkeyServer() as machine:
+        server = opened(RedisServer(machine.url))
+        server.call("CONFIG", "SET", setting, value)
+        with pytest.raises(StoreUnavailable, match=reason):
+            server.call("SET", "key", "value")
+
+
+def test_a_wrong_password_is_the_operators_to_fix_and_not_shown(opened: Opened) -> None:
+    with ValkeyServer() as machine:
+        opened(RedisServer(machine.url)).call("CONFIG", "SET", "requirepass", "right")
+        wrong = opened(RedisServer(machine.url.replace("//", "//:hush@")))
+        with pytest.raises(ConfigurationError, match="refuses us") as caught:
+            wrong.call("PING")
+        assert "hush" not in f"{caught.value}{wrong.place}"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "localhost",
+        "http://localhost",
+        "redis://localhost:port/0",
+        "redis://me:hu/sh@localhost",
+        "redis://me:7/hush@localhost",
+    ],
+)
+def test_a_url_that_cannot_be_is_refused(url: str) -> None:
+    with pytest.raises(ConfigurationError, match="Redis URL") as caught:
+        open_redis(url)
+    assert "hu" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "place"),
+    [
+        ("redis://", "redis://localhost:6379/0"),
+        ("rediss://me:h%2Fsh@queue:7000/2", "redis://queue:7000/2"),
+        ("valkey://queue", "redis://queue:6379/0"),
+        ("unix:///run/redis.sock?db=1", "unix:///run/redis.sock?db=1"),
+    ],
+)
+def test_a_place_is_named_without_secrets(opened: Opened, url: str, place: str) -> None:
+    assert opened(RedisServer(url)).place == place

@@ -1,0 +1,61 @@
+"""Servers are listed by whether they are alive, and asked to drain."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.operations.stage import Stage
+
+from afl.errors import NotFound, UsageError
+from afl.operations import fleet
+from afl.runtime.entities import HandledCount, ServerState
+
+
+def test_servers_that_are_alive_come_first(stage: Stage) -> None:
+    stage.server("silent")
+    stage.clock.advance(31)
+    stage.server("gone", state=ServerState.SHUTDOWN)
+    stage.clock.advance(5)
+    stage.server("alive")
+    listed = fleet.list_servers(stage.store)
+    assert [each.server for each in listed] == ["alive", "gone", "silent"]
+    assert [each.is_alive for each in listed] == [True, False, False]
+    assert [each.beat_age_s for each in listed] == [0.0, 5.0, 36.0]
+    assert [each.server for each in fleet.list_servers(stage.store, only_alive=True)] == ["alive"]
+
+
+def test_a_server_says_what_it_does(stage: Stage) -> None:
+    stage.server(
+        handled=[HandledCount("t.Ask", 3, 1), HandledCount("t.Tell", 2)],
+        in_flight=4,
+        version="1.2",
+        incidents=[{"kind": "lost", "message": "gone", "time": 1}],
+    )
+    [listed] = fleet.list_servers(stage.store)
+    assert (listed.handled, listed.in_flight, listed.version) == (5, 4, "1.2")
+    assert listed.handled_by_facet == {"t.Ask": 3, "t.Tell": 2}
+    assert listed.incidents[0]["message"] == "gone"
+
+
+def test_a_server_is_drained_and_let_work_again(stage: Stage) -> None:
+    server = stage.server()
+    fleet.drain(stage.store, server)
+    assert fleet.list_servers(stage.store)[0].wanted == "drain"
+    fleet.undrain(stage.store, server)
+    assert fleet.list_servers(stage.store)[0].wanted == ""
+
+
+def test_a_server_that_would_never_answer_is_not_asked(stage: Stage) -> None:
+    over = stage.server("over", state=ServerState.SHUTDOWN)
+    with pytest.raises(UsageError, match="in state shutdown; only a server that is alive"):
+        fleet.drain(stage.store, over)
+    silent = stage.server("silent")
+    stage.clock.advance(60)
+    with pytest.raises(UsageError, match="silent for 60 s"):
+        fleet.drain(stage.store, silent)
+
+
+def test_a_server_that_vanished_is_said(stage: Stage) -> None:
+    server = stage.server()
+    server.uuid = "nobody"
+    with pytest.raises(NotFound, match="Server nobody not found"):
+        fleet.undrain(stage.store, server)

@@ -1,0 +1,219 @@
+"""What is shown of runs: lists of records, one run as a tree, its counts and its log."""
+
+from __future__ import annotations
+
+import threading
+from datetime import timedelta
+
+import pytest
+from tests.unit.operations.stage import Stage
+
+from afl.errors import UsageError
+from afl.operations import reading, runs
+from afl.operations.reading import StepView, TaskCounts
+from afl.runtime.entities import LogDefinition, RunnerDefinition
+
+
+def tree(step: StepView) -> object:
+    """Names and states, nested."""
+    inner = {each.name: tree(each) for each in step.steps}
+    return (step.state, inner) if inner else step.state
+
+
+def root_of(stage: Stage, run: RunnerDefinition) -> StepView:
+    root = reading.detail(stage.store, run).root
+    assert root is not None
+    return root
+
+
+def step_of(stage: Stage, run: RunnerDefinition, name: str) -> StepView:
+    [found] = [each for each in root_of(stage, run).walk() if each.name == name]
+    return found
+
+
+# Lists
+
+
+def test_runs_are_listed_newest_first(stage: Stage) -> None:
+    first, second = stage.greet(), stage.talk()
+    listed = reading.list_runs(stage.store)
+    assert [each.run for each in listed] == [second.workflow_id, first.workflow_id]
+    assert [each.workflow for each in listed] == ["t.Talk", "t.Greet"]
+    assert [each.state for each in listed] == ["running", "completed"]
+    assert [each.run for each in reading.list_runs(stage.store, limit=1)] == [second.workflow_id]
+
+
+@pytest.mark.parametrize("state", ["completed", "running", "failed"])
+def test_runs_are_listed_by_their_state(stage: Stage, state: str) -> None:
+    stage.greet()
+    failing = stage.talk()
+    stage.fail()
+    stage.talk()
+    stage.talk()
+    found = reading.list_runs(stage.store, state=state)
+    assert {each.state for each in found} == {state}
+    assert len(found) == {"completed": 1, "running": 2, "failed": 1}[state]
+    if state == "running":
+        assert found[0].started is not None
+        assert found[1].started is not None
+        assert found[0].started > found[1].started
+    if state == "failed":
+        assert found[0].run == failing.workflow_id
+        assert found[0].error is not None
+        assert found[0].error["message"] == "nobody knows"
+
+
+def test_runs_are_listed_by_their_workflow(stage: Stage) -> None:
+    stage.greet()
+    for _ in range(20):
+        stage.talk()
+    for name in ("Greet", "t.Greet"):
+        assert len(reading.list_runs(stage.store, workflow=name, limit=2)) == 1
+    assert reading.list_runs(stage.store, workflow="reet") == []
+
+
+def test_a_state_that_does_not_exist_is_refused_with_those_that_do(stage: Stage) -> None:
+    with pytest.raises(UsageError, match=r"no state 'done'; use one of .*completed"):
+        reading.list_runs(stage.store, state="done")
+
+
+def test_a_run_takes_time_until_it_is_over(stage: Stage) -> None:
+    run = stage.talk()
+    stage.clock.advance(59)
+    [listed] = reading.list_runs(stage.store)
+    assert (listed.duration_s, listed.ended) == (60.0, None)
+    runs.cancel(stage.evaluator, run.workflow_id)
+    stage.clock.advance(100)
+    [listed] = reading.list_runs(stage.store)
+    assert listed.duration_s == 60.0
+    assert listed.started is not None
+    assert listed.ended == listed.started + timedelta(seconds=60)
+
+
+# One run
+
+
+def test_a_run_is_a_tree_of_its_steps(stage: Stage) -> None:
+    run = stage.talk("a", "b")
+    stage.answer("one")
+    assert tree(root_of(stage, run)) == (
+        "running",
+        {
+            "andThen:0": (
+                "running",
+                {"first": "completed", "second": "waiting", "_sys_2": "completed"},
+            ),
+            "andThen:1": (
+                "running",
+                {
+                    "round:0": ("running", {"asked": "waiting"}),
+                    "round:1": ("running", {"asked": "waiting"}),
+                },
+            ),
+        },
+    )
+    first = step_of(stage, run, "first")
+    assert (first.facet, first.task) == ("t.Ask", "completed")
+    assert (first.inputs, first.outputs) == ({"question": "first?"}, {"answer": "one"})
+
+
+def test_a_claimed_step_is_running(stage: Stage) -> None:
+    run = stage.talk()
+    stage.claim()
+    first = step_of(stage, run, "first")
+    assert (first.state, first.attempts) == ("running", 1)
+
+
+def test_failed_steps_say_why_and_those_behind_them_were_not_run(stage: Stage) -> None:
+    run = stage.talk()
+    stage.fail("the line is dead")
+    first, second = step_of(stage, run, "first"), step_of(stage, run, "second")
+    assert (first.state, first.attempts) == ("failed", 1)
+    assert first.error is not None
+    assert first.error["message"] == "the line is dead"
+    assert second.state == "not run"
+
+
+def test_a_run_has_its_inputs_and_outputs(stage: Stage) -> None:
+    found = reading.detail(stage.store, stage.greet("Bob"))
+    assert (found.inputs, found.outputs) == ({"name": "Bob"}, {"text": "Hello Bob"})
+
+
+def test_attempts_count_failures_and_workers_that_died(stage: Stage) -> None:
+    stage.talk()
+    task = stage.claim()
+    stage.clock.advance(60)
+    task = stage.claim()
+    assert reading.attempts(task) == 2
+    stage.evaluator.fail_task(task, "no")
+    stored = stage.store.get_task(task.uuid)
+    assert stored is not None
+    assert reading.attempts(stored) == 2
+    runs.retry(stage.evaluator, task.step_id)
+    stored = stage.store.get_task(task.uuid)
+    assert stored is not None
+    assert reading.attempts(stored) == 0
+
+
+# How far it has come
+
+
+def test_tasks_are_counted(stage: Stage) -> None:
+    run = stage.talk("a", "b", "c")
+    stage.fail()
+    stage.answer("one")
+    stage.claim()
+    counts = reading.task_counts(stage.store, run)
+    assert counts == TaskCounts(done=1, failed=1, running=1, waiting=1)
+    assert str(counts) == "1 done, 1 running, 1 waiting, 1 failed"
+
+
+def test_waiting_tells_each_change_and_ends_with_the_run(stage: Stage) -> None:
+    run = stage.talk()
+    told: list[str] = []
+
+    def tell(counts: TaskCounts) -> None:
+        told.append(str(counts))
+        stage.answer("x")
+
+    def let_time_pass() -> None:
+        stage.clock.wait_for_waiters(1)
+        stage.clock.advance(1)
+
+    mover = threading.Thread(target=let_time_pass)
+    mover.start()
+    assert reading.wait_until_over(stage.store, run, tell, clock=stage.clock) is True
+    mover.join()
+    assert told == ["0 done, 0 running, 1 waiting", "1 done, 0 running, 1 waiting"]
+
+
+def test_waiting_ends_at_its_timeout(stage: Stage) -> None:
+    run = stage.talk()
+    told: list[TaskCounts] = []
+    assert reading.wait_until_over(stage.store, run, told.append, 0, clock=stage.clock) is False
+    assert told == [TaskCounts(waiting=1)]
+
+
+# Its log
+
+
+def test_each_line_of_a_log_is_read_once(stage: Stage) -> None:
+    run = stage.talk()
+    reader = reading.LogReader(stage.store, run)
+    assert reader.news() == []
+    stage.answer("one")
+    stage.answer("two")
+    [line] = reader.news()
+    assert (line.message, line.level, line.originator) == ("first: one", "info", "workflow")
+    assert reader.news() == []
+    # A slow clock elsewhere: the line comes late and stands before the other one.
+    stage.store.save_log(LogDefinition("early", 1, run.uuid, message="early", time=1))
+    assert [each.message for each in reader.news()] == ["early"]
+
+
+def test_a_log_is_followed_to_the_end_of_the_run(stage: Stage) -> None:
+    run = stage.talk()
+    lines = reading.LogReader(stage.store, run).follow()
+    stage.answer("one")
+    stage.answer("two")
+    assert [each.message for each in lines] == ["first: one"]

@@ -1,0 +1,157 @@
+"""Tasks are listed, mended and given up; those that nobody can do are told apart."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tests.unit.operations.stage import Stage
+
+from afl.errors import UsageError
+from afl.operations import handlers, tasks
+from afl.runtime.entities import HandlerRegistration, ServerState, TaskState
+from afl.runtime.errors import InvalidStepStateError
+from afl.runtime.own_lists import own_task_list
+
+
+def unserved(stage: Stage) -> list[str]:
+    return [each.name for each in tasks.unserved(stage.store)]
+
+
+# Who can do what
+
+
+def test_a_task_that_nobody_can_do_is_unserved(stage: Stage) -> None:
+    stage.talk()
+    assert unserved(stage) == ["t.Ask"]
+    [listed] = tasks.list_tasks(stage.store, only_unserved=True)
+    assert (listed.facet, listed.is_unserved) == ("t.Ask", True)
+
+
+@pytest.mark.parametrize("name", ["t.Ask", "Ask"])
+def test_a_registration_serves_by_its_full_or_short_name(stage: Stage, name: str) -> None:
+    stage.talk()
+    stage.store.register_handler(name, "handlers")
+    assert unserved(stage) == []
+    handlers.enable(stage.store, name, is_enabled=False)
+    assert unserved(stage) == ["t.Ask"]
+
+
+def test_another_name_serves_nothing(stage: Stage) -> None:
+    stage.talk()
+    stage.store.register_handler("other.Ask", "handlers")
+    stage.server(handlers=["t.Tell"])
+    assert unserved(stage) == ["t.Ask"]
+
+
+def test_a_server_serves_while_it_is_alive(stage: Stage) -> None:
+    stage.talk()
+    stage.server(handlers=["t.Ask"])
+    assert unserved(stage) == []
+    stage.clock.advance(31)
+    assert unserved(stage) == ["t.Ask"]
+
+
+@pytest.mark.parametrize("state", [ServerState.SHUTDOWN, ServerState.ERROR])
+def test_a_server_that_has_ended_serves_nothing(stage: Stage, state: ServerState) -> None:
+    stage.talk()
+    stage.server(handlers=["t.Ask"], state=state)
+    assert unserved(stage) == ["t.Ask"]
+
+
+def test_a_server_serves_its_own_task_list_only(stage: Stage) -> None:
+    stage.talk(task_list="gpu")
+    stage.server(handlers=["t.Ask"])
+    assert unserved(stage) == ["t.Ask"]
+    stage.server("server-2", handlers=["t.Ask"], task_list="gpu")
+    assert unserved(stage) == []
+
+
+def test_a_task_of_a_run_in_one_process_belongs_to_that_process(stage: Stage) -> None:
+    stage.talk(task_list=own_task_list())
+    assert unserved(stage) == []
+
+
+def test_what_is_not_pending_is_not_unserved(stage: Stage) -> None:
+    stage.talk()
+    stage.claim()
+    assert unserved(stage) == []
+    [listed] = tasks.list_tasks(stage.store)
+    assert listed.is_unserved is False
+
+
+# Lists
+
+
+def test_tasks_are_listed_by_state_facet_and_list(stage: Stage) -> None:
+    stage.talk()
+    stage.talk(task_list="gpu")
+    failed = stage.fail()
+
+    def ids(**wanted: str) -> list[str]:
+        return [each.task for each in tasks.list_tasks(stage.store, **wanted)]  # type: ignore[arg-type]
+
+    assert len(ids()) == 2
+    assert ids(state="failed") == [failed.uuid]
+    assert ids(facet="Ask") == ids(facet="t.Ask") == ids()
+    assert ids(facet="Tell") == []
+    assert ids(task_list="gpu", state="pending") == [ids()[0]]
+    assert ids(task_list="gpu", state="failed") == []
+    with pytest.raises(UsageError, match="no state 'dead'; use one of pending, "):
+        ids(state="dead")
+
+
+def test_a_listed_task_says_what_went_wrong(stage: Stage) -> None:
+    stage.talk()
+    task = stage.fail("the line is dead")
+    [listed] = tasks.list_tasks(stage.store)
+    assert listed.error is not None
+    assert listed.error["message"] == "the line is dead"
+    assert (listed.attempts, listed.run) == (1, task.workflow_id)
+    assert listed.inputs == {"question": "first?"}
+
+
+# Acting
+
+
+def test_a_dead_letter_can_be_tried_again(stage: Stage) -> None:
+    run = stage.talk()
+    task = stage.claim()
+    stage.evaluator.dead_letter_task(task, "handed out too often")
+    [dead] = tasks.list_tasks(stage.store, state=TaskState.DEAD_LETTER)
+    assert dead.task == task.uuid
+    tasks.retry(stage.evaluator, task)
+    stage.answer("one")
+    stage.answer("two")
+    ended = stage.store.get_run(run.workflow_id)  # type: ignore[arg-type]
+    assert ended is not None
+    assert ended.state == "completed"
+
+
+def test_what_has_not_failed_cannot_be_tried_again(stage: Stage) -> None:
+    stage.talk()
+    [task] = stage.store.get_all_tasks()
+    with pytest.raises(InvalidStepStateError):
+        tasks.retry(stage.evaluator, task)
+
+
+def test_a_task_that_waits_is_given_up_and_its_step_fails(stage: Stage) -> None:
+    run = stage.talk()
+    [task] = stage.store.get_all_tasks()
+    assert tasks.discard(stage.evaluator, task, "nobody will come") is True
+    stored = stage.store.get_task(task.uuid)
+    assert stored is not None
+    assert stored.state == TaskState.IGNORED
+    ended = stage.store.get_run(run.workflow_id)  # type: ignore[arg-type]
+    assert ended is not None
+    assert ended.error is not None
+    assert "nobody will come" in ended.error["message"]
+
+
+def test_a_registration_of_two_namespaces_serves_no_bare_name(stage: Stage) -> None:
+    for name in ("a.Bare", "b.Bare"):
+        stage.store.save_handler_registration(HandlerRegistration(name, "handlers"))
+    stage.talk()
+    [task] = stage.store.get_all_tasks()
+    bare = replace(task, name="Bare")
+    assert tasks.serving(stage.store).serves(bare) is False

@@ -1,0 +1,136 @@
+"""What people do about turns, and the commands for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.acceptance.in_process import afl, afl_json
+
+from afl.errors import UsageError
+from afl.operations import turns as operations
+from afl.turns import (
+    InvalidToken,
+    NewTurn,
+    OutcomeUnknown,
+    SqliteTurns,
+    Tokens,
+    Turn,
+    TurnEnded,
+    TurnState,
+    TurnSuspended,
+)
+from afl.turns.values import encode
+
+
+class Desk:
+    def __init__(self, path: Path) -> None:
+        self.url = f"sqlite:///{path}"
+        self.store = SqliteTurns(path)
+
+    def turn(self, key: str = "one") -> Turn:
+        record = self.store.accept(NewTurn("shop", encode({"say": "hi"}), key))
+        return Turn(self.store, self.store.begin(record.id, key, 30_000))
+
+    def asking(self) -> str:
+        turn = self.turn()
+        with pytest.raises(TurnSuspended):
+            turn.wait_for_input("which one?")
+        return turn.id
+
+    def doubting(self) -> str:
+        def fax() -> None:
+            raise OutcomeUnknown("the line broke")
+
+        turn = self.turn()
+        with pytest.raises(TurnSuspended):
+            turn.tool("fax", {"text": "hi"}, fax)
+        return turn.id
+
+    def afl(self, *args: str) -> Any:
+        return afl_json("turns", *args, "--store", self.url)
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    desk = Desk(tmp_path / "afl.db")
+    with closing(desk.store):
+        yield desk
+
+
+def test_turns_are_listed_by_their_state(desk: Desk) -> None:
+    asking = desk.asking()
+    desk.turn("two")
+    assert [each["id"] for each in desk.afl("list", "--state", "waiting")] == [asking]
+    assert len(desk.afl("list")) == 2
+    assert desk.afl("list", "--loop", "another") == []
+    with pytest.raises(UsageError, match="expected one of accepted"):
+        operations.list_turns(desk.store, state="asleep")
+
+
+def test_a_list_for_people_says_what_a_turn_waits_for(desk: Desk) -> None:
+    desk.asking()
+    done = afl("turns", "list", "--store", desk.url)
+    assert (done.code, "waits for an answer" in done.out) == (0, True)
+
+
+def test_a_turn_is_shown_as_its_checkpoint(desk: Desk) -> None:
+    import json
+
+    asking = desk.asking()
+    done = afl("turns", "show", asking, "--store", desk.url)
+    shown = json.loads(done.out)
+    assert (shown["turn"]["id"], shown["request"]) == (asking, {"say": "hi"})
+    assert shown["trace"][0]["value"]["question"] == "which one?"
+
+
+def test_a_question_is_answered_with_json_or_text(desk: Desk) -> None:
+    desk.afl("answer", desk.asking(), "the red one")
+    assert desk.turn().wait_for_input("which one?") == "the red one"
+    other = desk.turn("two")
+    with pytest.raises(TurnSuspended):
+        other.wait_for_input("how many?")
+    desk.afl("answer", other.id, "3")
+    assert desk.turn("two").wait_for_input("how many?") == 3
+
+
+def test_an_effect_is_found_and_settled(desk: Desk) -> None:
+    doubting = desk.doubting()
+    (effect,) = desk.afl("effects")
+    assert (effect["tool"], effect["arguments"]) == ("fax", {"text": "hi"})
+    desk.afl("settle", doubting, "done", "it arrived")
+    assert desk.afl("effects") == []
+    assert desk.turn().tool("fax", {"text": "hi"}, list) == "it arrived"
+    with pytest.raises(UsageError, match="expected one of done, failed, again"):
+        operations.settle_effect(desk.store, doubting, "perhaps")
+
+
+def test_a_turn_is_resumed_and_cancelled(desk: Desk) -> None:
+    asking = desk.asking()
+    assert desk.afl("resume", asking)["state"] == "suspended"
+    assert desk.afl("cancel", asking, "--reason", "not wanted")["reason"] == "not wanted"
+    again = afl("turns", "cancel", asking, "--store", desk.url)
+    assert (again.code, "is over" in again.err) == (2, True)
+
+
+def test_nothing_is_made_where_there_is_no_store(tmp_path: Path) -> None:
+    done = afl("turns", "list", "--store", f"sqlite:///{tmp_path}/nothing.db")
+    assert done.code == 2
+    assert not (tmp_path / "nothing.db").exists()
+
+
+def test_a_token_lets_a_turn_go_on_once(desk: Desk) -> None:
+    asking = desk.asking()
+    token = Tokens([desk.store.secret()]).issue(asking)
+    first = operations.resume_by_token(desk.store, token)
+    again = operations.resume_by_token(desk.store, token)
+    assert first == again
+    assert first.state is TurnState.SUSPENDED
+    operations.cancel_turn(desk.store, asking)
+    with pytest.raises(TurnEnded):
+        operations.resume_by_token(desk.store, token)
+    with pytest.raises(InvalidToken):
+        operations.resume_by_token(desk.store, token[:-1])

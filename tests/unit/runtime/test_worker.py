@@ -1,0 +1,427 @@
+"""What all workers do in the same way: start, stop, pause, tell how they stand."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.workers.shop import (
+    PATIENCE_S,
+    SENT,
+    Aside,
+    Gate,
+    Shop,
+    eventually,
+    pack,
+    running,
+    weigh,
+)
+
+from afl.errors import StoreUnavailable, UsageError
+from afl.runtime.agent_poller import AgentPoller, AgentPollerConfig
+from afl.runtime.dispatch import HandlerContext
+from afl.runtime.entities import HandledCount, ServerDefinition, ServerState, TaskState
+from afl.runtime.memory_store import MemoryStore
+from afl.runtime.watchdog import StallStage
+from afl.runtime.worker import in_signal_handler
+
+#: Polls that nobody sees: whatever happens in time is announced.
+NEVER_MS = 3_600_000
+
+
+@pytest.fixture
+def shop() -> Iterator[Shop]:
+    shop = Shop(MemoryStore())
+    yield shop
+    shop.store.close()
+
+
+@pytest.fixture
+def gate() -> Iterator[Gate]:
+    gate = Gate()
+    yield gate
+    gate.may_end.set()
+
+
+def poller_of(shop: Shop, *, weigh: Any = weigh, **options: Any) -> AgentPoller:
+    options.setdefault("poll_interval_ms", NEVER_MS)
+    poller = AgentPoller(shop.store, shop.evaluator, AgentPollerConfig(**options))
+    poller.register("shop.Weigh", weigh)
+    poller.register("shop.Pack", pack)
+    return poller
+
+
+def server_of(shop: Shop, poller: AgentPoller) -> ServerDefinition:
+    server = shop.store.get_server(poller.server_id)
+    assert server is not None
+    return server
+
+
+# Polling
+
+
+def test_one_poll_does_what_waits_and_leaves_no_trace(shop: Shop) -> None:
+    poller = poller_of(shop)
+    run = shop.send()
+    threads = set(threading.enumerate())
+    assert [poller.poll_once() for _ in range(3)] == [1, 1, 0]
+    assert set(threading.enumerate()) == threads
+    assert shop.outputs(run) == SENT
+    assert shop.store.get_all_servers() == []
+    assert poller.is_running is False
+
+
+def test_one_poll_takes_no_more_than_may_work_at_once(shop: Shop) -> None:
+    poller = poller_of(shop, max_concurrent=2)
+    run = shop.weigh_all("a", "bb", "ccc")
+    assert [poller.poll_once() for _ in range(3)] == [2, 1, 0]
+    assert shop.outputs(run) == {"grams": [100, 200, 300]}
+
+
+def test_asynchronous_handlers_are_polled_on_the_same_thread(shop: Shop) -> None:
+    seen: list[threading.Thread] = []
+
+    async def weigh_slowly(payload: dict[str, Any]) -> dict[str, Any]:
+        await asyncio.sleep(0)
+        seen.append(threading.current_thread())
+        return weigh(payload)
+
+    poller = poller_of(shop, weigh=weigh_slowly)
+    shop.weigh_all("a")
+    threads = set(threading.enumerate())
+    assert poller.poll_once() == 1
+    assert seen == [threading.current_thread()]
+    assert set(threading.enumerate()) == threads
+
+
+def test_what_a_poll_has_in_hand_is_seen(shop: Shop) -> None:
+    seen: list[int] = []
+
+    def look(payload: dict[str, Any]) -> dict[str, Any]:
+        seen.append(poller.in_flight)
+        return weigh(payload)
+
+    poller = poller_of(shop, weigh=look)
+    shop.weigh_all("a", "b")
+    poller.poll_once()
+    assert seen == [2, 1]
+
+
+def test_what_it_has_done_and_what_failed_is_counted(shop: Shop) -> None:
+    def weigh_light(payload: dict[str, Any]) -> dict[str, Any]:
+        if payload["item"] == "lead":
+            raise ValueError("too heavy")
+        return weigh(payload)
+
+    poller = poller_of(shop, weigh=weigh_light)
+    shop.weigh_all("a", "lead", "b")
+    poller.poll_once()
+    assert poller.handled == [("shop.Weigh", 2, 1)]
+
+
+# Starting and stopping
+
+
+def test_a_start_works_until_the_stop(shop: Shop) -> None:
+    poller = poller_of(shop)
+    started = Aside(poller.start)
+    eventually(lambda: poller.is_running)
+    run = shop.send()
+    assert shop.outputs(run) == SENT
+    assert server_of(shop, poller).state == ServerState.RUNNING
+    poller.stop()
+    assert poller.is_running is False
+    assert server_of(shop, poller).state == ServerState.SHUTDOWN
+    started.join()
+
+
+def test_a_worker_starts_only_once_at_a_time(shop: Shop) -> None:
+    poller = poller_of(shop)
+    with running(poller), pytest.raises(UsageError, match="running already"):
+        poller.start()
+
+
+def test_a_stop_lets_handlers_end(shop: Shop, gate: Gate) -> None:
+    poller = poller_of(shop, weigh=gate)
+    started = Aside(poller.start)
+    run = shop.send()
+    gate.wait_begun()
+    stopping = Aside(poller.stop)
+    eventually(lambda: poller.state == "draining")
+    gate.may_end.set()
+    stopping.join()
+    started.join()
+    weighed, _packed = sorted(shop.tasks(run), key=lambda each: each.name != "shop.Weigh")
+    assert weighed.state == TaskState.COMPLETED
+    assert [each.state for each in shop.tasks(run)].count(TaskState.PENDING) == 1
+
+
+def test_a_stop_does_not_wait_for_ever(shop: Shop, gate: Gate) -> None:
+    poller = poller_of(shop, weigh=gate, drain_timeout_ms=1)
+    started = Aside(poller.start)
+    run = shop.send()
+    gate.wait_begun()
+    poller.stop()
+    started.join()
+    assert gate.contexts[0].cancelled
+    task = shop.task(run)
+    assert (task.state, task.deliveries) == (TaskState.PENDING, 0)
+
+
+def test_a_group_decides_how_long_a_drain_takes(shop: Shop, gate: Gate) -> None:
+    poller = poller_of(shop, weigh=gate, drain_timeout_ms=1)
+    with running(poller) as run:
+        task = shop.send()
+        gate.wait_begun()
+        poller.request_stop()
+        assert not poller.shutdown(timeout=0.1)
+        assert run.is_alive
+        poller.checkpoint()
+        run.join()
+    assert shop.task(task).state == TaskState.PENDING
+
+
+def test_a_handler_may_stop_its_own_worker(shop: Shop) -> None:
+    def last(payload: dict[str, Any]) -> dict[str, Any]:
+        poller.stop()
+        return weigh(payload)
+
+    poller = poller_of(shop, weigh=last)
+    run = shop.send()
+    poller.start()
+    assert [each.name for each in shop.tasks(run) if each.state == TaskState.COMPLETED] == [
+        "shop.Weigh"
+    ]
+
+
+def test_an_asynchronous_handler_may_stop_its_own_worker(shop: Shop) -> None:
+    async def last(payload: dict[str, Any]) -> dict[str, Any]:
+        poller.stop()
+        return weigh(payload)
+
+    poller = poller_of(shop, weigh=last)
+    shop.send()
+    poller.start()
+    assert server_of(shop, poller).handled == [HandledCount("shop.Weigh", 1, 0)]
+
+
+def test_a_stop_in_a_signal_handler_only_asks(shop: Shop, gate: Gate) -> None:
+    poller = poller_of(shop, weigh=gate)
+    started = Aside(poller.start)
+    shop.send()
+    gate.wait_begun()
+    seen: list[bool] = []
+
+    def receive(_signum: int, _frame: object) -> None:
+        seen.append(in_signal_handler())
+        poller.stop()
+
+    before = signal.signal(signal.SIGUSR1, receive)
+    try:
+        signal.raise_signal(signal.SIGUSR1)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert seen == [True]
+    assert started.is_alive
+    gate.may_end.set()
+    started.join()
+
+
+def test_outside_of_a_signal_handler_is_outside() -> None:
+    assert in_signal_handler() is False
+
+
+def test_a_number_of_polls_is_a_run(shop: Shop) -> None:
+    poller = poller_of(shop)
+    run = shop.weigh_all("a", "bb")
+    poller.run(max_iterations=1)
+    assert shop.outputs(run) == {"grams": [100, 200]}
+
+
+def test_numbers_grow_over_all_runs(shop: Shop) -> None:
+    poller = poller_of(shop)
+    shop.weigh_all("a")
+    poller.run(max_iterations=1)
+    before = poller.progress
+    shop.weigh_all("a", "b")
+    poller.run(max_iterations=1)
+    assert poller.progress > before > 0
+    assert server_of(shop, poller).handled == [HandledCount("shop.Weigh", 3, 0)]
+
+
+# How it stands
+
+
+def test_failures_are_counted_apart(shop: Shop) -> None:
+    def refuse(payload: dict[str, Any]) -> None:
+        raise ValueError("too heavy")
+
+    poller = poller_of(shop, weigh=refuse)
+    shop.send()
+    shop.send("pot")
+    poller.run(max_iterations=1)
+    assert server_of(shop, poller).handled == [HandledCount("shop.Weigh", 0, 2)]
+
+
+def test_others_see_what_it_serves_and_has_in_hand(shop: Shop, gate: Gate) -> None:
+    poller = poller_of(shop, weigh=gate, heartbeat_interval_ms=10)
+    with running(poller):
+        shop.send()
+        gate.wait_begun()
+        eventually(lambda: server_of(shop, poller).in_flight == 1)
+        assert server_of(shop, poller).handlers == ["shop.Pack", "shop.Weigh"]
+        gate.may_end.set()
+
+
+def test_a_facet_that_is_registered_later_is_served_at_once(shop: Shop) -> None:
+    poller = AgentPoller(shop.store, shop.evaluator, AgentPollerConfig(poll_interval_ms=NEVER_MS))
+    with running(poller):
+        run = shop.send()
+        poller.register("Weigh", weigh)
+        poller.register("Pack", pack)
+        assert shop.outputs(run) == SENT
+        eventually(lambda: server_of(shop, poller).handlers == ["Pack", "Weigh"])
+
+
+class Fragile(MemoryStore):
+    """A store whose claims fail as a test wants."""
+
+    problem: Exception | None = None
+
+    def claim_tasks(self, *args: Any, **options: Any) -> Any:
+        if self.problem is not None:
+            raise self.problem
+        return super().claim_tasks(*args, **options)
+
+
+def test_an_outage_is_told_and_waited_for() -> None:
+    store = Fragile()
+    shop = Shop(store)
+    poller = poller_of(shop)
+    store.problem = StoreUnavailable("locked by a backup")
+    with running(poller):
+        eventually(lambda: poller.unready_reason)
+        assert "locked by a backup" in str(poller.unready_reason)
+        store.problem = None
+        run = shop.send()
+        assert shop.outputs(run) == SENT
+        assert poller.unready_reason is None
+
+
+def test_a_defect_ends_it_with_its_reason() -> None:
+    store = Fragile()
+    shop = Shop(store)
+    poller = poller_of(shop)
+    store.problem = ValueError("a defect")
+    with pytest.raises(ValueError, match="a defect"):
+        poller.start()
+    server = server_of(shop, poller)
+    assert server.state == ServerState.ERROR
+    assert server.error == {"message": "a defect", "type": "ValueError"}
+
+
+# Operators
+
+
+def test_an_operator_may_drain_a_worker_for_a_while(shop: Shop, gate: Gate) -> None:
+    poller = poller_of(shop, weigh=gate, heartbeat_interval_ms=10)
+    with running(poller):
+        run = shop.send()
+        gate.wait_begun()
+        assert shop.store.ask_server(poller.server_id, "drain")
+        eventually(lambda: poller.unready_reason)
+        gate.may_end.set()
+        eventually(lambda: poller.in_flight == 0)
+        # What it finished made another task possible, which it leaves alone.
+        assert [each.state for each in shop.tasks(run)].count(TaskState.PENDING) == 1
+        assert poller.is_running
+        assert "operator" in str(poller.unready_reason)
+        assert shop.store.ask_server(poller.server_id, "")
+        assert shop.outputs(run) == SENT
+        assert poller.unready_reason is None
+
+
+def test_a_pause_is_not_ended_by_an_operator_who_asks_for_nothing(shop: Shop) -> None:
+    poller = poller_of(shop, heartbeat_interval_ms=5)
+    with running(poller):
+        poller.pause()
+        run = shop.weigh_all("a")
+        first = server_of(shop, poller).ping_time
+        eventually(lambda: server_of(shop, poller).ping_time > first + 20)
+        assert shop.task(run).state == TaskState.PENDING
+        assert poller.unready_reason == "paused: it takes no work"
+        poller.unpause()
+        assert shop.outputs(run) == {"grams": [100]}
+
+
+def test_a_cancelled_run_tells_its_handlers(shop: Shop, gate: Gate) -> None:
+    poller = poller_of(shop, weigh=gate, lease_ms=90)
+    with running(poller):
+        run = shop.send()
+        gate.wait_begun()
+        shop.evaluator.cancel(run)
+        assert gate.contexts[0].cancellation.wait(PATIENCE_S)
+        gate.may_end.set()
+        eventually(lambda: poller.leases_lost == 1)
+
+
+def test_a_cancelled_run_ends_its_asynchronous_handlers(shop: Shop) -> None:
+    begun, cancelled = threading.Event(), threading.Event()
+
+    async def weigh_for_ever(payload: dict[str, Any]) -> None:
+        begun.set()
+        try:
+            await asyncio.sleep(3600)
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+
+    poller = poller_of(shop, weigh=weigh_for_ever, lease_ms=90)
+    with running(poller):
+        run = shop.send()
+        assert begun.wait(PATIENCE_S)
+        shop.evaluator.cancel(run)
+        assert cancelled.wait(PATIENCE_S)
+        eventually(lambda: poller.in_flight == 0)
+
+
+@pytest.mark.parametrize("stage", [StallStage.CANCELLED, StallStage.FORCED])
+def test_the_watchdog_can_have_handlers_cancelled(
+    shop: Shop, gate: Gate, stage: StallStage
+) -> None:
+    poller = poller_of(shop, weigh=gate)
+    with running(poller):
+        shop.send()
+        gate.wait_begun()
+        poller.rescue(stage)
+        assert gate.contexts[0].cancelled
+        gate.may_end.set()
+
+
+# Steps and programs
+
+
+def test_partial_results_can_be_shown_from_outside(shop: Shop, gate: Gate) -> None:
+    def weigh_in_parts(payload: dict[str, Any], context: HandlerContext) -> dict[str, Any]:
+        poller.update_step(context.step_id, {"grams": 7})
+        step = shop.store.get_step(context.step_id)  # type: ignore[arg-type]
+        assert step is not None
+        return {"grams": step.get_attribute("grams") + 1}
+
+    poller = poller_of(shop, weigh=weigh_in_parts)
+    run = shop.weigh_all("a")
+    poller.poll_once()
+    assert shop.outputs(run) == {"grams": [8]}
+
+
+def test_a_program_may_be_cached_although_it_need_not(shop: Shop) -> None:
+    poller = poller_of(shop)
+    run = shop.send()
+    poller.cache_workflow_ast(run, {"type": "WorkflowDecl"})
+    poller.cache_workflow_ast(run, {"type": "WorkflowDecl"}, program_ast={"type": "Program"})
+    with running(poller):
+        assert shop.outputs(run) == SENT

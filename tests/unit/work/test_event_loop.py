@@ -1,0 +1,153 @@
+"""The event loop that all asynchronous work shares."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from typing import Any
+
+import pytest
+from tests.work.running import PATIENCE_S, eventually
+
+from afl.work.event_loop import SharedLoop, shared_loop
+
+
+class Heard:
+    """How a call ended."""
+
+    def __init__(self) -> None:
+        self.is_over = threading.Event()
+        self.result: Any = None
+        self.error: BaseException | None = None
+        self.thread = 0
+
+    def __call__(self, result: Any, error: BaseException | None) -> None:
+        self.result, self.error = result, error
+        self.thread = threading.get_ident()
+        self.is_over.set()
+
+    def wait(self) -> None:
+        assert self.is_over.wait(PATIENCE_S)
+
+
+async def give(value: Any) -> Any:
+    await asyncio.sleep(0)
+    return value
+
+
+def test_a_process_has_one() -> None:
+    assert shared_loop() is shared_loop()
+
+
+def test_a_call_says_how_it_ended() -> None:
+    loop, heard, error = SharedLoop(), Heard(), ValueError("no")
+
+    async def fail() -> None:
+        raise error
+
+    loop.start(lambda: give(3), heard)
+    heard.wait()
+    assert (heard.result, heard.error) == (3, None)
+    failed = Heard()
+    loop.start(fail, failed)
+    failed.wait()
+    assert failed.error is error
+    assert failed.thread == heard.thread
+
+
+def test_what_is_raised_before_there_is_anything_to_await_is_an_end_too() -> None:
+    heard, error = Heard(), SystemExit(1)
+
+    def fail() -> Any:
+        raise error
+
+    SharedLoop().start(fail, heard)
+    heard.wait()
+    assert heard.error is error
+
+
+def test_a_call_can_be_cancelled_while_it_waits() -> None:
+    heard, has_begun = Heard(), threading.Event()
+
+    async def wait() -> None:
+        has_begun.set()
+        await asyncio.sleep(3600)
+
+    call = SharedLoop().start(wait, heard)
+    assert has_begun.wait(PATIENCE_S)
+    call.cancel()
+    heard.wait()
+    assert isinstance(heard.error, asyncio.CancelledError)
+
+
+def test_a_call_that_is_cancelled_before_it_began_never_does() -> None:
+    loop, heard, may_go_on = SharedLoop(), Heard(), threading.Event()
+    loop.call_soon(lambda: may_go_on.wait(PATIENCE_S))
+    call = loop.start(lambda: pytest.fail("it was cancelled"), heard)
+    call.cancel()
+    may_go_on.set()
+    heard.wait()
+    assert isinstance(heard.error, asyncio.CancelledError)
+
+
+def test_calls_from_many_threads_all_begin() -> None:
+    """Each must be begun, whoever wakes the loop."""
+    loop = SharedLoop()
+    done: list[Any] = []
+
+    def start() -> None:
+        for number in range(300):
+            loop.start(lambda number=number: give(number), lambda r, _e: done.append(r))  # type: ignore[misc]
+
+    threads = [threading.Thread(target=start) for _ in range(8)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    eventually(lambda: len(done) == 2400)
+
+
+def test_a_thread_can_wait_for_what_is_awaited_there() -> None:
+    loop = SharedLoop()
+
+    async def fail() -> None:
+        raise LookupError("no")
+
+    assert loop.run(give(3)) == 3
+    with pytest.raises(LookupError, match="no"):
+        loop.run(fail())
+
+
+@pytest.mark.parametrize("disturb", ["stop", "exit"])
+def test_a_handler_cannot_end_the_loop(disturb: str) -> None:
+    loop, heard = SharedLoop(), Heard()
+
+    async def stop_loop() -> None:
+        running = asyncio.get_running_loop()
+        if disturb == "stop":
+            running.stop()
+        else:
+            running.call_soon(_leave)
+        await asyncio.sleep(0)
+
+    loop.start(stop_loop, heard)
+    heard.wait()
+    assert loop.run(give(3)) == 3
+
+
+def _leave() -> None:
+    raise SystemExit(3)
+
+
+def test_a_fork_has_a_loop_of_its_own() -> None:
+    assert shared_loop().run(give(1)) == 1
+    source, target = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.write(target, str(shared_loop().run(give(2))).encode())
+        os._exit(0)
+    os.close(target)
+    with os.fdopen(source) as answers:
+        assert answers.read() == "2"
+    assert os.waitpid(pid, 0)[1] == 0

@@ -1,0 +1,103 @@
+"""Much work at once."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+from tests.work.box import Box
+from tests.work.running import Running, eventually
+
+from afl.work.attempts import Attempt
+from afl.work.consumer import Consumer, Options
+from afl.work.pool import Pool
+from afl.work.source import Job, OnLoop
+
+CROWD = 2000
+
+
+def test_thousands_of_calls_wait_at_once_on_one_thread() -> None:
+    """All of them must have begun before the first may end."""
+    box = Box()
+    threads = set()
+    begun = []
+
+    async def wait(attempt: Attempt) -> None:
+        threads.add(threading.get_ident())
+        begun.append(attempt)
+        while len(begun) < CROWD:
+            await asyncio.sleep(0.01)
+
+    for number in range(CROWD):
+        box.put(str(number), Job(OnLoop(wait)))
+    before = threading.active_count()
+    with Running(Consumer(box, Options(concurrency=CROWD))):
+        eventually(lambda: len(begun) == CROWD)
+        # The run itself, its keeper, recorder and watch, and the loop.
+        assert threading.active_count() <= before + 5
+        eventually(box.is_empty)
+    assert len(threads) == 1
+    assert all(end and end.kind == "done" for end in box.ends().values())
+
+
+def test_thousands_of_short_pieces_need_few_threads() -> None:
+    box = Box()
+    for number in range(CROWD):
+        box.put(str(number))
+    with Running(Consumer(box, Options(concurrency=100))):
+        eventually(box.is_empty)
+    assert {box.claims_of(str(number)) for number in range(CROWD)} == {1}
+
+
+def test_a_machine_without_more_threads_slows_it_down_and_ends_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    box = Box()
+    is_exhausted = threading.Event()
+    start = threading.Thread.start
+
+    def start_or_not(thread: threading.Thread) -> None:
+        if is_exhausted.is_set() and thread.name.startswith("loop-worker-thread"):
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start_or_not)
+    is_exhausted.set()
+    for number in range(3):
+        box.put(str(number))
+    options = Options(concurrency=3, poll_interval_s=0.01)
+    with Running(Consumer(box, options)) as running:
+        eventually(lambda: running.consumer.in_flight == 3)
+        is_exhausted.clear()
+        eventually(box.is_empty)
+
+
+def test_a_run_that_cannot_start_its_helpers_says_so_and_leaves_none_behind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    start = threading.Thread.start
+
+    def start_or_not(thread: threading.Thread) -> None:
+        if thread.name == "loop-worker-watch":
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    before = set(threading.enumerate())
+    monkeypatch.setattr(threading.Thread, "start", start_or_not)
+    with pytest.raises(RuntimeError, match="can't start new thread"):
+        Consumer(Box()).run(threading.Event())
+    eventually(lambda: before.issuperset(threading.enumerate()))
+
+
+def test_nobody_trying_again_to_start_threads_would_be_noticed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The mistake that the test above looks for: what has no thread waits for ever."""
+    tried: list[None] = []
+    monkeypatch.setattr(Pool, "wake", lambda _self: tried.append(None))
+    box = Box()
+    box.put("waits")
+    with Running(Consumer(box, Options(concurrency=1, poll_interval_s=0.01))):
+        eventually(lambda: len(tried) > 3)
+        assert not box.is_empty()

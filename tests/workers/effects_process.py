@@ -1,0 +1,76 @@
+"""A worker as people deploy it: a process with signals and a drain, whose handlers have effects.
+
+`python -m tests.workers.effects_process PLACE PORT OPTIONS` works on the store at PLACE, a file of
+SQLite or a URL, and tells the ledger at PORT of each start of a handler. It prints a line when
+signals are handled.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from typing import Any
+
+from tests.engine.ledger import Ledger
+from tests.engine.places import open_at
+
+from afl import compile_source
+from afl.clock import SYSTEM_CLOCK
+from afl.runtime.agent_poller import AgentPoller, AgentPollerConfig
+from afl.runtime.dispatch import HandlerContext
+from afl.runtime.evaluator import Evaluator
+from afl.runtime.lifecycle import LoopGroup
+
+FACET = "effects.Happen"
+WORKFLOW = "HappenAll"
+PROGRAM = compile_source(
+    """
+namespace effects
+
+event facet Happen(number: Long, shortest_ms: Long, longest_ms: Long) => (number: Long)
+
+workflow HappenAll(numbers: [Long], shortest_ms: Long, longest_ms: Long) => (done: [Long])
+    andThen foreach number in $.numbers {
+        one = Happen(
+            number = number, shortest_ms = $.shortest_ms, longest_ms = $.longest_ms
+        )
+        yield HappenAll(done = one.number)
+    }
+"""
+)
+
+
+class Handlers:
+    """Does effects. Each thread has its own line to the ledger."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._mine = threading.local()
+
+    def happen(self, payload: dict[str, Any], context: HandlerContext) -> dict[str, Any]:
+        if not hasattr(self._mine, "ledger"):
+            self._mine.ledger = Ledger(self._port)
+        self._mine.ledger.deliver(context.task)
+        spread = payload["longest_ms"] - payload["shortest_ms"]
+        # Not left to chance, so that a number takes the same time wherever it is done.
+        share = payload["number"] * 37 % 101 / 100
+        SYSTEM_CLOCK.sleep((payload["shortest_ms"] + spread * share) / 1000)
+        return {"number": payload["number"]}
+
+
+def _ready() -> None:
+    print("ready", flush=True)  # noqa: T201
+
+
+def main() -> None:
+    place, port, options = sys.argv[1], int(sys.argv[2]), json.loads(sys.argv[3])
+    drain_s = options.pop("drain_s")
+    with open_at(place) as store:
+        poller = AgentPoller(store, Evaluator(store), AgentPollerConfig(**options))
+        poller.register(FACET, Handlers(port).happen)
+        LoopGroup([poller], drain_deadline_seconds=drain_s, warmup=[_ready]).run()
+
+
+if __name__ == "__main__":
+    main()
