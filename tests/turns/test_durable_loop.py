@@ -463,7 +463,7 @@ def test_a_drain_leaves_a_turn_at_its_next_boundary(
     loop = office.loop(work, turns=turns)
     with Running(loop):
         assert begun.wait(PATIENCE_S)
-        loop.request_stop()
+        # No stop came before: the loop must not take again what it gives back now.
         loop.checkpoint()
     (status,) = office.answers(1)
     assert (status.status, status.request_id) == (TurnStatus.SUSPENDED, asked)

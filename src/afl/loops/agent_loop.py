@@ -299,6 +299,8 @@ class AgentLoop(
         """The time of a drain is over: leave each turn at its next boundary if that comes soon,
         and take it from whoever does it if not; give back the rest, and let the run end."""
         if self._durable is not None:
+            # First: what is given back now is for others.
+            self._stop_claiming()
             self._durable.suspend_all()
         super().checkpoint()
 

@@ -137,6 +137,10 @@ class MailboxLoop(BaseLoop, Generic[Req, Res]):
         if self._consumer is not None:
             self._consumer.checkpoint()
 
+    def _stop_claiming(self) -> None:
+        if self._consumer is not None:
+            self._consumer.stop_claiming()
+
     def rescue(self, stage: StallStage) -> None:
         """Asked by the watchdog, before it kills this process."""
         if self._consumer is None:

@@ -55,6 +55,12 @@ class Consumer(Generic[W]):
         finally:
             self._poll = None
 
+    def stop_claiming(self) -> None:
+        """Take no more; what is in hand goes on, and `run` returns after it."""
+        run = self._run
+        if run is not None:
+            run.stop_claiming()
+
     def checkpoint(self) -> None:
         """The time is over: cancel, kill and give back what is unfinished; `run` returns."""
         run = self._run

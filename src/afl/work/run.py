@@ -60,7 +60,7 @@ class ConsumerRun(Generic[W]):
         )
         self._recorder = Recorder(source, self, self._clock)
         self._keeper = LeaseKeeper(source, self.attempts.all, self._lose, self._clock)
-        self._watch = Watch(stop, self._stopped, self._look, self._clock)
+        self._watch = Watch(stop, self.stop_claiming, self._look, self._clock)
 
     # For others
 
@@ -68,10 +68,16 @@ class ConsumerRun(Generic[W]):
         """Look for work now."""
         self._news.set()
 
+    def stop_claiming(self) -> None:
+        """Take no more, and come to rest when what runs has ended."""
+        self._is_stopping = True
+        self._news.set()
+        self.attempts.look_again()
+
     def checkpoint(self) -> None:
         """Wait no longer for what runs: give it back, and come to rest."""
         self._is_checkpointed.set()
-        self._stopped()
+        self.stop_claiming()
 
     # The loop
 
@@ -259,15 +265,10 @@ class ConsumerRun(Generic[W]):
 
     # Coming to rest
 
-    def _stopped(self) -> None:
-        self._is_stopping = True
-        self._news.set()
-        self.attempts.look_again()
-
     def _fail(self, error: Exception) -> None:
         """Nothing can go on: come to rest, and let `go` raise it."""
         self._failure = self._failure or error
-        self._stopped()
+        self.stop_claiming()
 
     def _come_to_rest(self) -> None:
         self._is_stopping = True
