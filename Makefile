@@ -38,6 +38,7 @@ demo: $(READY) ## check, format, compile, draw and run the checkout example
 	@echo "Compiled program: build/checkout.json. Picture: build/checkout.svg (open it in a browser)."
 
 test: $(READY) ## all tests; the unit tests also on other Pythons that are here
+	@$(BIN)/python tools/browser.py
 	$(BIN)/python -m pytest --numprocesses 2 --quiet
 	$(BIN)/python tools/other_pythons.py
 
