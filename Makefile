@@ -25,7 +25,7 @@ $(READY): pyproject.toml constraints.txt
 	$(PIP) --editable '.[dev]'
 	@touch $@
 
-demo: $(READY) ## check, format, compile, draw and run the checkout example
+demo: $(READY) ## check, draw and run the checkout example; deploy over a support agent
 	@mkdir -p build
 	$(BIN)/afl check --strict examples/checkout
 	$(BIN)/afl fmt --check examples/checkout
@@ -36,6 +36,7 @@ demo: $(READY) ## check, format, compile, draw and run the checkout example
 	$(BIN)/afl run examples/checkout --workflow Checkout --inputs @examples/checkout/order.json \
 		--store sqlite:///build/checkout.db
 	@echo "Compiled program: build/checkout.json. Picture: build/checkout.svg (open it in a browser)."
+	$(BIN)/python examples/support-agent/deploy.py
 
 test: $(READY) ## all tests; the unit tests also on other Pythons that are here
 	@$(BIN)/python tools/browser.py
@@ -62,7 +63,7 @@ bench: $(PEERS) ## benchmarks, as JSON
 storm: $(READY) ## the long versions of the tests
 	AFL_TEST_PROFILE=storm $(BIN)/python -m pytest --numprocesses 2 --timeout 3600 \
 		tests/language tests/engine tests/contracts tests/work tests/workers \
-		tests/loops tests/servers tests/turns
+		tests/loops tests/servers tests/turns tests/gateway tests/deploys
 
 report: $(READY) ## sizes of functions and files: a mirror, not a gate
 	$(BIN)/python tools/report.py

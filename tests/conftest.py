@@ -12,7 +12,7 @@ import pytest
 # Before anything of it is imported: suites of the package explain themselves like tests.
 pytest.register_assert_rewrite("afl.testing")
 
-from afl.testing.servers import PostgresServer, ValkeyServer  # noqa: E402
+from afl.testing.servers import MongoServer, PostgresServer, ValkeyServer  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -45,4 +45,14 @@ def postgres_url() -> Iterator[str]:
         yield given
         return
     with PostgresServer() as server:
+        yield server.url
+
+
+@pytest.fixture(scope="session")
+def mongo_url() -> Iterator[str]:
+    """A MongoDB, or the server that AFL_TEST_MONGODB_URL names."""
+    if given := os.environ.get("AFL_TEST_MONGODB_URL"):
+        yield given
+        return
+    with MongoServer() as server:
         yield server.url

@@ -16,6 +16,7 @@ sys.path.insert(0, str(ROOT))
 from tools.reference_cli import cli_markdown  # noqa: E402
 from tools.reference_codes import diagnostics_markdown  # noqa: E402
 from tools.reference_events import events_markdown  # noqa: E402
+from tools.reference_mcp import mcp_markdown  # noqa: E402
 from tools.reference_settings import settings_markdown  # noqa: E402
 
 FOLDER = ROOT / "docs" / "reference"
@@ -25,6 +26,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "events.md": events_markdown,
     "diagnostics.md": diagnostics_markdown,
     "cli.md": cli_markdown,
+    "mcp.md": mcp_markdown,
 }
 
 

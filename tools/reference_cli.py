@@ -75,10 +75,26 @@ EXIT_CODES: dict[str, dict[int, str]] = {
         2: f"{_WRONG_REQUEST} Or a name or an input is missing or wrong. Nothing was started.",
         130: "With `--wait`: interrupted, or not over after `--timeout`. The run goes on.",
     },
+    "afl mcp": {
+        0: "The client closed its end, or a signal stopped the server. Runs go on.",
+        1: "The program has errors; nothing was served.",
+        2: f"{_WRONG_REQUEST} Or the address cannot be used, or would be open without a token.",
+    },
+    "afl dashboard": {
+        0: "Stopped by a signal.",
+        1: "The program has errors, or the dashboard failed.",
+        2: f"{_WRONG_SETTING} Or the port is taken, or it would be open without a token.",
+    },
     "afl worker": {
         0: "Stopped by a signal: all tasks ended, or were given back.",
         1: "The worker failed.",
         2: f"{_WRONG_SETTING} Or there is no drain deadline, or a module has no handlers.",
+    },
+    "afl serve": {
+        0: "Stopped by a signal: all turns ended, were handed over, or are checkpointed.",
+        1: "A part of the service failed.",
+        2: "There is no such app, its code fails, there is no drain deadline, a port is taken, or "
+        "a setting cannot be used.",
     },
     "afl runs": _HELP,
     "afl runs list": {0: "The runs were printed.", 2: _WRONG_SETTING},
@@ -98,6 +114,7 @@ EXIT_CODES: dict[str, dict[int, str]] = {
     },
     "afl tasks": _HELP,
     "afl tasks list": {0: "The tasks were printed.", 2: _WRONG_SETTING},
+    "afl tasks queues": {0: "The queues were printed.", 2: _WRONG_SETTING},
     "afl tasks show": {0: "The task was printed.", 2: _NO_SUCH_TASK},
     "afl tasks retry": {
         0: "The task will be tried again.",
@@ -158,6 +175,16 @@ EXIT_CODES: dict[str, dict[int, str]] = {
     "afl prune": {
         0: "The runs were removed; with `--dry-run`, counted.",
         2: "A setting cannot be used.",
+    },
+    "afl deploy": {
+        0: "The files were printed or written.",
+        2: f"{_WRONG_SETTING} Or the drain does not fit on the platform, or a file says something "
+        "else. Nothing was written.",
+    },
+    "afl doctor": {
+        0: "Nothing will go wrong as far as can be seen; there may be warnings.",
+        1: "Something will; what to do was printed.",
+        2: _WRONG_SETTING,
     },
     "afl config": _HELP,
     "afl config show": {0: "The settings were printed.", 2: "A setting cannot be used."},

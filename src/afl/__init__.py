@@ -40,6 +40,7 @@ _EXPORTS = {
     **dict.fromkeys(("Client", "Run"), "afl.client"),
     **dict.fromkeys(("InvalidInputs",), "afl.operations.inputs"),
     **dict.fromkeys(("RunFailed", "RunCancelled"), "afl.operations.runs"),
+    "App": "afl.serving.app",
 }
 
 __all__ = ["__version__", *_EXPORTS]
@@ -71,6 +72,7 @@ if TYPE_CHECKING:
     from afl.operations.runs import RunCancelled as RunCancelled
     from afl.operations.runs import RunFailed as RunFailed
     from afl.runtime.loading import handler as handler
+    from afl.serving.app import App as App
 
 
 __getattr__, __dir__ = lazy(__name__, _EXPORTS)

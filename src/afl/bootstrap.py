@@ -5,7 +5,8 @@ The only module that knows concrete stores. Each is imported when it is wanted.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from afl.backoff import parse_duration
@@ -20,14 +21,14 @@ if TYPE_CHECKING:
 
 _FORMS = (
     "expected memory: for a store that dies with the process, sqlite:///relative/path.db, "
-    "sqlite:////absolute/path.db or postgresql://user:password@host:5432/database"
+    "sqlite:////absolute/path.db, postgresql://user:password@host:5432/database or "
+    "mongodb://user:password@host:27017/database"
 )
 
 _NO_DEADLINE = (
-    "a worker needs a drain deadline: how long running tasks may take to end after SIGTERM. Give "
-    "--drain-deadline, AFL_LIFECYCLE_DRAIN_DEADLINE or lifecycle.drain_deadline: 30s for short "
-    "tasks, 2m to 5m for model calls and tools, 30m for research; and let the platform wait 10 s "
-    "longer before it kills"
+    "{who} needs a drain deadline: how long {what} may take to end after SIGTERM. Give "
+    "--drain-deadline, AFL_LIFECYCLE_DRAIN_DEADLINE or lifecycle.drain_deadline: {values}; and let "
+    "the platform wait 10 s longer before it kills"
 )
 
 #: The share of a worker's drain in which unfinished tasks are given back, and its bounds.
@@ -47,20 +48,27 @@ def open_store(url: str) -> PersistenceAPI:
 
         return SqliteStore(url)
     if scheme in ("postgresql", "postgres"):
-        return _postgres_store(url)
+        with _driver_wanted(url, "postgres", "psycopg", "psycopg_pool"):
+            from afl.runtime.postgres_store import PostgresStore
+        return PostgresStore(url)
+    if scheme in ("mongodb", "mongodb+srv"):
+        with _driver_wanted(url, "mongo", "pymongo", "bson"):
+            from afl.runtime.mongo_store import MongoStore
+        return MongoStore(url)
     raise ConfigurationError(f"{redact(url)!r} is no store that can be opened here; {_FORMS}")
 
 
-def _postgres_store(url: str) -> PersistenceAPI:
+@contextmanager
+def _driver_wanted(url: str, extra: str, *modules: str) -> Iterator[None]:
+    """Say how to install what an import did not find."""
     try:
-        from afl.runtime.postgres_store import PostgresStore
+        yield
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in ("psycopg", "psycopg_pool"):
+        if (error.name or "").partition(".")[0] not in modules:
             raise
         raise ConfigurationError(
-            f"{redact(url)!r} needs a driver that is not installed: pip install 'afl[postgres]'"
+            f"{redact(url)!r} needs a driver that is not installed: pip install 'afl[{extra}]'"
         ) from error
-    return PostgresStore(url)
 
 
 def evaluator(store: PersistenceAPI, config: Config) -> Evaluator:
@@ -102,28 +110,44 @@ def worker_group(store: PersistenceAPI, config: Config, sources: Sequence[str] =
 
     Raises ConfigurationError without a drain deadline, and UsageError if a source has no handlers.
     """
-    from afl.config import UNSET
     from afl.runtime.dependencies import store_dependency
     from afl.runtime.lifecycle import LoopGroup
 
+    values = "30s for short tasks, 2m to 5m for model calls and tools, 30m for research"
+    options = service_options(config, "a worker", "running tasks", values)
+    loops = worker_loops(store, config, sources)
+    return LoopGroup(loops, dependencies=[store_dependency(store)], **options)
+
+
+def service_options(config: Config, who: str, what: str, values: str) -> dict[str, Any]:
+    """What the settings say of a group that is deployed: it must know how long it may drain.
+
+    Raises ConfigurationError that names sensible values.
+    """
+    from afl.config import UNSET
+
     if config.lifecycle.drain_deadline == UNSET:
-        raise ConfigurationError(_NO_DEADLINE)
+        raise ConfigurationError(_NO_DEADLINE.format(who=who, what=what, values=values))
+    options = group_options(config)
+    reserve = _reserve(options["drain_deadline_seconds"])
+    return {"checkpoint_reserve_seconds": reserve, **options}
+
+
+def _reserve(deadline_s: float) -> float:
+    """What is kept of a drain to give work back: handlers have a moment to end when told so."""
+    return min(max(deadline_s * _RESERVE_SHARE, _LEAST_RESERVE_S), _MOST_RESERVE_S, deadline_s)
+
+
+def worker_loops(
+    store: PersistenceAPI, config: Config, sources: Sequence[str] = ()
+) -> list[Runnable]:
+    """What does the tasks of a store: handlers that are registered there, and those of `sources`.
+    Raises UsageError if a source has none."""
     engine = evaluator(store, config)
     loops: list[Runnable] = [_registry_runner(store, engine, config)]
     if sources:
         loops.append(_poller(store, engine, config, sources))
-    options = group_options(config)
-    return LoopGroup(
-        loops,
-        dependencies=[store_dependency(store)],
-        checkpoint_reserve_seconds=_reserve(options["drain_deadline_seconds"]),
-        **options,
-    )
-
-
-def _reserve(deadline_s: float) -> float:
-    """What is kept of a drain to give tasks back: handlers have a moment to end when told so."""
-    return min(max(deadline_s * _RESERVE_SHARE, _LEAST_RESERVE_S), _MOST_RESERVE_S, deadline_s)
+    return loops
 
 
 def _registry_runner(store: PersistenceAPI, engine: Evaluator, config: Config) -> Runnable:

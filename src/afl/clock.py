@@ -78,7 +78,10 @@ class SystemClock:
             time.sleep(min(seconds, threading.TIMEOUT_MAX))
 
     def wait(self, event: threading.Event, timeout: float | None = None) -> bool:
-        return event.wait(_bounded(timeout))
+        # Not `event.wait`: a notification by somebody else who waits with it would end that.
+        condition = condition_of(event)
+        with condition:
+            return condition.wait_for(event.is_set, _bounded(timeout))
 
     def wait_for(
         self,

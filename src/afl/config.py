@@ -66,15 +66,21 @@ def one_of(*allowed: str) -> Kind:
     return Kind(f"one of {', '.join(allowed)}", accept, accept)
 
 
-def url_of(*schemes: str) -> Kind:
+def url_of(*schemes: str, words: tuple[str, ...] = ()) -> Kind:
+    """A URL with one of these schemes; or one of these words."""
     starts = tuple(f"{scheme}:" for scheme in schemes)
 
     def accept(value: object) -> object:
-        if not isinstance(value, str) or not value.startswith(starts):
+        if not isinstance(value, str) or not (value in words or value.startswith(starts)):
             raise ValueError
         return value
 
-    return Kind(f"a URL that starts with {', '.join(starts)}", accept, accept, _conceal_password)
+    expected = f"a URL that starts with {', '.join(starts)}{_or_words(words)}"
+    return Kind(expected, accept, accept, _conceal_password)
+
+
+def _or_words(words: tuple[str, ...]) -> str:
+    return "".join(f", or {word}" for word in words)
 
 
 def _conceal_password(value: object) -> object:
@@ -124,8 +130,7 @@ def duration(*words: str) -> Kind:
         except ConfigurationError:
             raise ValueError from None
 
-    others = "".join(f", or {word}" for word in words)
-    return Kind(f"a duration such as 30s, 15m or 30d{others}", accept, accept)
+    return Kind(f"a duration such as 30s, 15m or 30d{_or_words(words)}", accept, accept)
 
 
 def port(*words: str) -> Kind:
@@ -142,8 +147,7 @@ def port(*words: str) -> Kind:
     def parse(text: str) -> object:
         return accept(int(text) if text.isascii() and text.isdigit() else text)
 
-    others = "".join(f", or {word}" for word in words)
-    return Kind(f"a port from 0 to {_PORTS[-1]}{others}", accept, parse)
+    return Kind(f"a port from 0 to {_PORTS[-1]}{_or_words(words)}", accept, parse)
 
 
 def number(allowed: range) -> Kind:
@@ -174,6 +178,15 @@ def _accept_words(value: object) -> object:
 
 def _parse_words(text: str) -> object:
     return _accept_words([part for part in text.split(os.pathsep) if part])
+
+
+def secret_text(*words: str) -> Kind:
+    """A text to hide, unless it is one of these words."""
+
+    def conceal(value: object) -> object:
+        return value if value in words else log.HIDDEN
+
+    return Kind("a text that is not empty", _accept_text, _accept_text, conceal)
 
 
 BOOL = Kind("true or false", _accept_bool, _parse_bool)
@@ -397,6 +410,45 @@ class TelemetryConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ServeConfig:
+    """What `afl serve` has beside what loops and workers have."""
+
+    host: str = setting(
+        TEXT,
+        "127.0.0.1",
+        "Where turns are taken by HTTP. Other places than this machine need tokens.",
+        flag="--host",
+    )
+    port: int = setting(
+        port(), 8000, "Where turns are taken by HTTP; 0 is any free port.", flag="--port"
+    )
+    mailboxes: str = setting(
+        url_of("memory", "sqlite", "postgresql", "redis", "rediss", words=(UNSET,)),
+        UNSET,
+        "Where agents have the mailboxes that bear their names; `unset` is the store, or memory if "
+        "there are no mailboxes in such a store.",
+        flag="--mailboxes",
+        secret=True,
+    )
+    name: str = setting(
+        TEXT,
+        UNSET,
+        "What this service calls itself in journals and logs, with some letters that tell its "
+        "processes apart; `unset` is the name of the machine.",
+        flag="--name",
+    )
+    tokens: str = setting(
+        secret_text(UNSET),
+        UNSET,
+        "Who may use the turn API, a line for each token: NAME ROLE TOKEN, where ROLE is caller, "
+        "reader or operator; a token alone is an operator's. `unset` makes one, which is shown "
+        "at the start.",
+        flag="--token-file",
+        secret=True,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
     """All settings of a process, and where each came from."""
 
@@ -409,6 +461,7 @@ class Config:
     worker: WorkerConfig = field(default_factory=WorkerConfig)
     handlers: HandlersConfig = field(default_factory=HandlersConfig)
     telemetry: TelemetryConfig = field(default_factory=TelemetryConfig)
+    serve: ServeConfig = field(default_factory=ServeConfig)
 
     #: The settings file that was read.
     file: Path | None = None
@@ -449,6 +502,7 @@ _GROUPS: dict[str, type[Any]] = {
     "worker": WorkerConfig,
     "handlers": HandlersConfig,
     "telemetry": TelemetryConfig,
+    "serve": ServeConfig,
 }
 
 #: Every setting there is.

@@ -368,6 +368,57 @@ class TurnCheckpointed(Event):
     reason: Annotated[str, "why it was left"]
 
 
+@_event("turn_handed_over")
+class TurnHandedOver(Event):
+    """A loop that stops has left a turn to another one that is ready: it goes on there."""
+
+    turn: Annotated[str, "id of the turn"]
+    loop: Annotated[str, "name of the loop"]
+    checkpoint: Annotated[str, "id of the checkpoint: the turn, and how far its journal goes"]
+    taker: Annotated[str, "who has said to be ready; another one may be faster"]
+
+
+@_event("turn_accepted")
+class TurnAccepted(Event):
+    """A turn came over HTTP, and is kept: from here on it ends in a recorded outcome."""
+
+    turn: Annotated[str, "id of the turn"]
+    loop: Annotated[str, "name of the loop that is to do it"]
+    token: Annotated[str, "name of the token that it came with"]
+
+
+@_event("stream_opened", Severity.DEBUG)
+class StreamOpened(Event):
+    """Somebody follows a turn over HTTP."""
+
+    turn: Annotated[str, "id of the turn"]
+    loop: Annotated[str, "name of the loop"]
+    token: Annotated[str, "name of the token"]
+    after: Annotated[str, "place behind which it begins; 0 is the beginning"]
+
+
+@_event("stream_closed", Severity.DEBUG)
+class StreamClosed(Event):
+    """Nobody follows a turn any more, here."""
+
+    turn: Annotated[str, "id of the turn"]
+    loop: Annotated[str, "name of the loop"]
+    token: Annotated[str, "name of the token"]
+    events: Annotated[int, "events that were sent"]
+    reason: Annotated[str, "why it ended"]
+    duration_s: Annotated[float, "seconds that it was open"]
+
+
+@_event("operator_acted")
+class OperatorActed(Event):
+    """Somebody did something by the dashboard or its API, or tried to."""
+
+    token: Annotated[str, "name of the token"]
+    action: Annotated[str, "what was done, such as cancel_run"]
+    subject: Annotated[str, "what it was done to"]
+    outcome: Annotated[str, "done, or why not"]
+
+
 @_event("bundle_not_written", Severity.WARNING)
 class BundleNotWritten(Event):
     """What is known about a turn could not be kept for debugging; the turn itself is fine."""

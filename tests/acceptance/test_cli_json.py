@@ -12,12 +12,13 @@ from tests.docs.pages import REFERENCE, read
 from afl.operations.fleet import ServerView
 from afl.operations.handlers import HandlerView, Verdict
 from afl.operations.reading import LogLine, RunSummary, StepView
-from afl.operations.tasks import TaskView
+from afl.operations.tasks import QueueView, TaskView
 
 RECORDS: dict[str, type[Any]] = {
     "`afl runs list`": RunSummary,
     "`afl runs logs`": LogLine,
     "`afl tasks list` and `afl tasks show`": TaskView,
+    "`afl tasks queues`": QueueView,
     "`afl handlers list`, `show`, `add`, `enable` and `disable`": HandlerView,
     "`afl handlers verify`": Verdict,
     "`afl servers`": ServerView,

@@ -205,6 +205,19 @@ def test_runs_are_listed_for_people_and_for_programs(store: PersistenceAPI) -> N
     assert afl_json("runs", "list", "--state", "completed") == []
 
 
+def test_runs_come_in_pages_and_are_found_by_their_beginnings(store: PersistenceAPI) -> None:
+    made = [submit() for _ in range(3)]
+    page = afl("runs", "list", "--limit", "2", "--json")
+    assert [each["run"] for each in json.loads(page.out)] == made[:0:-1]
+    [cursor] = re.findall(r"There are more: --before (\w+) goes on\.", page.err)
+    rest = afl("runs", "list", "--limit", "2", "--before", cursor, "--json")
+    assert [each["run"] for each in json.loads(rest.out)] == made[:1]
+    assert rest.err == ""
+    assert [each["run"] for each in afl_json("runs", "list", "--find", made[1][:9])] == [made[1]]
+    assert len(afl_json("runs", "list", "--find", "t.Ch")) == 3
+    assert afl_json("runs", "list", "--find", "Now") == []
+
+
 def test_a_terminal_shows_short_ids(command: Command) -> None:
     run = submit()
     terminal, inner = os.openpty()
@@ -301,6 +314,7 @@ def test_one_failed_step_is_tried_again(store: PersistenceAPI) -> None:
         (["runs", "retry", "nowhere"], "neither a run nor a step has the id nowhere"),
         (["runs", "retry", "RUN"], "is running and has no failed tasks to try again"),
         (["runs", "list", "--state", "done"], "there is no state 'done'; use one of created,"),
+        (["runs", "list", "--before", "?"], "'?' is no place in a list; use the cursor of a page,"),
         (["tasks", "show", "nowhere"], "Task nowhere not found"),
         (["tasks", "list", "--state", "failed", "--unserved"], "give one of --state,"),
         (["handlers", "show", "t.Work"], "no handler is registered for t.Work"),
@@ -383,6 +397,24 @@ def test_tasks_are_chosen_by_state_facet_and_list(store: PersistenceAPI) -> None
     assert count("--limit", "1") == 1
     _, row = lines("tasks", "list", "--state", "failed")
     assert row[-1] == "bad luck"
+
+
+def test_queues_tell_what_waits(store: PersistenceAPI) -> None:
+    assert afl("tasks", "queues").out == "Nothing waits.\n"
+    submit()
+    submit()
+    header, row = lines("tasks", "queues")
+    assert header == ["task list", "facet", "waiting", "held", "oldest", "served"]
+    assert (row[:4], row[-1]) == (["default", "t.Work", "2", "0"], "nobody")
+    store.register_handler("t.Work", "handlers")
+    [queue] = afl_json("tasks", "queues")
+    assert (queue["waiting"], queue["is_unserved"]) == ({"number": 2, "is_exact": True}, False)
+
+
+def test_tasks_of_a_run_are_listed(store: PersistenceAPI) -> None:
+    first, _second = submit(), submit()
+    [task] = afl_json("tasks", "list", "--run", first[:9])
+    assert task["run"] == first
 
 
 def test_dead_letters_are_listed_tried_again_and_discarded(store: PersistenceAPI) -> None:

@@ -17,7 +17,7 @@ import pytest
 from tests.acceptance.conftest import Command
 
 from afl import open_store
-from afl.cli.worker import run_group
+from afl.cli.running import run_group
 from afl.runtime.entities import RunnerState, ServerState, TaskState
 from afl.runtime.lifecycle import BaseLoop, LoopGroup
 from afl.runtime.persistence import PersistenceAPI

@@ -45,9 +45,10 @@ class Fails:
 
 @dataclass(frozen=True)
 class Cuts:
-    """The connection ends in the middle of this answer."""
+    """The connection ends in the middle of this answer; a stream after so many events."""
 
     answer: Answers
+    events: int = 3
 
 
 @dataclass(frozen=True)
@@ -124,6 +125,15 @@ def _handler_for(server: ModelServer) -> type[BaseHTTPRequestHandler]:
         protocol_version = "HTTP/1.1"
         wbufsize = -1  # one write, one packet: else each answer waits for an acknowledgement
 
+        def do_GET(self) -> None:
+            """The list of models: empty, or as the script fails."""
+            with suppress(BrokenPipeError, ConnectionResetError):
+                reply = server.reply({})
+                if isinstance(reply, Answers):
+                    self._whole(200, {"data": [], "has_more": False}, {})
+                else:
+                    self._send(reply, False, {})
+
         def do_POST(self) -> None:
             request = json.loads(self.rfile.read(int(self.headers["content-length"])))
             # A client that gave up is gone before the answer.
@@ -138,12 +148,12 @@ def _handler_for(server: ModelServer) -> type[BaseHTTPRequestHandler]:
                 case Fails(status, kind, headers, message):
                     error = {"type": "error", "error": {"type": kind, "message": message}}
                     self._whole(status, error, headers)
-                case Cuts(answer):
-                    self._cut(answer, is_stream, request)
+                case Cuts(answer, events):
+                    self._cut(answer, events if is_stream else None, request)
                 case FailsWithin(kind):
-                    events = _events(says("partly"), request)[:3]
+                    begun = _events(says("partly"), request)[:3]
                     error = {"type": "error", "error": {"type": kind, "message": "told to"}}
-                    self._stream([*events, error])
+                    self._stream([*begun, error])
                 case Answers():
                     if is_stream:
                         self._stream(_events(reply, request))
@@ -163,9 +173,9 @@ def _handler_for(server: ModelServer) -> type[BaseHTTPRequestHandler]:
             self.wfile.flush()
             self.close_connection = True
 
-        def _cut(self, answer: Answers, is_stream: bool, request: Body) -> None:
-            if is_stream:
-                self._stream(_events(answer, request)[:3])
+        def _cut(self, answer: Answers, events: int | None, request: Body) -> None:
+            if events is not None:
+                self._stream(_events(answer, request)[:events])
                 return
             data = json.dumps(_message(answer, request)).encode()
             self._head(200, "application/json", {"content-length": str(len(data))})

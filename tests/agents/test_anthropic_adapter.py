@@ -27,6 +27,7 @@ from afl.agents.errors import BudgetExceeded, ModelRefused, ModelUnavailable
 from afl.agents.model import (
     ANY_TOOL,
     Message,
+    ModelAnswer,
     ModelRequest,
     Opaque,
     StopReason,
@@ -296,6 +297,83 @@ def test_an_error_of_who_listens_comes_out_as_it_is() -> None:
         adapter(server).stream(HELLO, listen)
 
 
+class Taking:
+    """Hears words, and takes them back."""
+
+    def __init__(self) -> None:
+        self.heard: list[str | None] = []
+
+    def __call__(self, text: str, /) -> None:
+        self.heard.append(text)
+
+    def begin_again(self) -> None:
+        self.heard.append(None)
+
+
+def streamed(one: AnthropicAdapter, listener: Taking, is_async: bool) -> ModelAnswer:
+    if is_async:
+        return asyncio.run(one.stream_async(HELLO, listener))
+    return one.stream(HELLO, listener)
+
+
+both_ways = pytest.mark.parametrize("is_async", [False, True], ids=["thread", "coroutine"])
+
+
+@both_ways
+@pytest.mark.parametrize(
+    "failure", [Cuts(says("half")), FailsWithin("overloaded_error"), OVERLOADED], ids=str
+)
+def test_who_can_take_words_back_hears_an_answer_anew(
+    failure: Cuts | FailsWithin | Fails, is_async: bool
+) -> None:
+    listener = Taking()
+    with ModelServer(failure, says("whole", input_tokens=7, output_tokens=3)) as server:
+        answer = streamed(adapter(server), listener, is_async)
+        assert server.calls == 2
+    assert (answer.text, answer.usage) == ("whole", Usage(7, 3))
+    assert listener.heard[-1] == "whole"
+    assert listener.heard[:-1] in ([], ["half", None], ["partly", None])
+
+
+@both_ways
+def test_a_stream_fails_as_an_answer_does(is_async: bool) -> None:
+    listener = Taking()
+    with ModelServer(Cuts(says("half"))) as server:
+        with pytest.raises(ModelUnavailable, match="in 3 attempts"):
+            streamed(adapter(server, max_attempts=3), listener, is_async)
+        assert server.calls == 3
+    with ModelServer(Fails(400, "no")) as server, pytest.raises(ModelRefused):
+        streamed(adapter(server), listener, is_async)
+    # Who has an error believes nothing that was said before.
+    assert listener.heard == ["half", None, "half", None, "half"]
+
+
+@both_ways
+def test_a_stream_that_ends_before_it_began_is_tried_again(is_async: bool) -> None:
+    listener = Taking()
+    with ModelServer(Cuts(says("never"), events=0), says("whole")) as server:
+        assert streamed(adapter(server), listener, is_async).text == "whole"
+    assert listener.heard == ["whole"]
+
+
+@both_ways
+def test_a_stream_has_as_long_as_an_answer(is_async: bool) -> None:
+    """Each word comes in time, and the last one does not."""
+    clock = FakeClock()
+
+    class Slow(Taking):
+        def __call__(self, text: str, /) -> None:
+            super().__call__(text)
+            if len(self.heard) == 1:
+                clock.advance(11)
+
+    listener = Slow()
+    with ModelServer(says("slow"), says("quick")) as server:
+        one = adapter(server, clock=clock, timeout_s=10)
+        assert streamed(one, listener, is_async).text == "quick"
+    assert listener.heard == ["slow", None, "quick"]
+
+
 # Coroutines
 
 
@@ -373,3 +451,36 @@ def test_without_a_client_one_is_made_for_the_given_place(monkeypatch: pytest.Mo
 def test_an_adapter_tries_at_least_once() -> None:
     with pytest.raises(UsageError, match="max_attempts is 0"):
         AnthropicAdapter(max_attempts=0)
+
+
+# Whether it is there
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [says("hi"), OVERLOADED, Fails(404, "not_found_error"), Fails(429, "rate_limit_error")],
+    ids=["well", "overloaded", "no list", "busy"],
+)
+def test_a_service_that_answers_somehow_is_there(entry: Any) -> None:
+    with ModelServer(entry) as server:
+        adapter(server).ping()
+    assert server.calls == 1, "whoever checks will ask again"
+
+
+@pytest.mark.parametrize(
+    ("entry", "reason"),
+    [(Fails(500, "api_error"), "500"), (Fails(401, "authentication_error"), "ANTHROPIC_API_KEY")],
+)
+def test_a_service_that_cannot_answer_or_takes_no_key_is_not_there(entry: Any, reason: str) -> None:
+    with ModelServer(entry) as server, pytest.raises(ModelUnavailable, match=reason):
+        adapter(server).ping()
+
+
+def test_a_service_that_is_gone_is_not_there() -> None:
+    with ModelServer(says("hi")) as server:
+        url = server.url
+    with (
+        anthropic.Anthropic(base_url=url, api_key="key") as client,
+        pytest.raises(ModelUnavailable, match="Connection"),
+    ):
+        AnthropicAdapter(client).ping()

@@ -20,7 +20,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from afl.clock import FakeClock
 from afl.testing.contracts.turns.machine import TurnMachine
 from afl.turns import rules
-from afl.turns.api import Claim, Ending, TurnRecord, TurnState, TurnStore
+from afl.turns.api import Claim, Delta, Ending, TurnRecord, TurnState, TurnStore
 from afl.turns.errors import StaleTurn
 from afl.turns.memory import MemoryTurns
 
@@ -129,6 +129,42 @@ def sealed_without_fence(turn: TurnRecord, pause: Any, now: int) -> TurnRecord:
     return replace(PAUSED(turn, pause, now), state=TurnState.RUNNING, fence=turn.fence)
 
 
+def said_late(turn: TurnRecord, after: int) -> None:
+    """Words come after the answer that has them."""
+
+
+def believed(turn: TurnRecord, entries: Any, *, is_left: bool) -> bool:
+    """Whoever reads the words of a turn that was left takes them for good."""
+    return IS_VOID(turn, entries, is_left=False)
+
+
+def believed_further(turn: TurnRecord, entries: Any, *, is_left: bool) -> bool:
+    """The words of a call that was given up are good."""
+    return is_left and IS_VOID(turn, entries, is_left=True)
+
+
+def never_whole(turn: TurnRecord, entries: Any) -> bool:
+    """Words whose answer is in the journal are taken back."""
+    return False
+
+
+def unmarked(
+    turn: TurnRecord, call_id: str, text: str | None, now: int
+) -> tuple[TurnRecord, Delta]:
+    """Nobody knows that something was said."""
+    said, delta = SAID(turn, call_id, text, now)
+    return replace(said, saying=""), delta
+
+
+def numbered_anew(
+    turn: TurnRecord, call_id: str, text: str | None, now: int
+) -> tuple[TurnRecord, Delta]:
+    """Each call counts its words from the beginning."""
+    said, delta = SAID(turn, call_id, text, now)
+    return (said, delta) if turn.saying else (said, replace(delta, number=1))
+
+
+IS_VOID, SAID = rules.is_void, rules.said
 BEGAN, CLAIMED, EXTENDED = rules.began, rules.claimed, rules.extended
 FINISHED, PAUSED = rules.finished, rules.paused
 
@@ -143,6 +179,12 @@ MISTAKES = [
     ("finished", untold),
     ("ready", unready),
     ("paused", sealed_without_fence),
+    ("require_latest", said_late),
+    ("is_void", believed),
+    ("is_void", believed_further),
+    ("is_whole", never_whole),
+    ("said", unmarked),
+    ("said", numbered_anew),
 ]
 
 

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.contracts.mongo_stores import mongo_store
 from tests.contracts.postgres_stores import postgres_store
 from tests.engine.lab import Lab
 from tests.engine.ledger import Ledger, LedgerProcess
@@ -54,7 +56,7 @@ def clock() -> FakeClock:
     return FakeClock()
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
+@pytest.fixture(params=["memory", "sqlite", "postgres", "mongo"])
 def any_store(
     request: pytest.FixtureRequest, folder: Path, clock: FakeClock
 ) -> Iterator[PersistenceAPI]:
@@ -63,15 +65,34 @@ def any_store(
         store = MemoryStore(clock)
     elif request.param == "sqlite":
         store = SqliteStore(folder / "afl.db", clock=clock)
-    else:
+    elif request.param == "postgres":
         store = postgres_store(request.getfixturevalue("postgres_url"), clock)
+    else:
+        store = mongo_store(request.getfixturevalue("mongo_url"), clock)
     yield store
     store.close()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    if not IS_STORM:
-        return
-    for item in items:
-        if item.path.is_relative_to(Path(__file__).parent):
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    mine = [each for each in items if each.path.is_relative_to(Path(__file__).parent)]
+    if IS_STORM:
+        for item in mine:
             item.add_marker(pytest.mark.timeout(3600))
+        return
+    slow = _too_slow([each for each in mine if "[mongo" in each.name])
+    items[:] = [each for each in items if each not in slow]
+    config.hook.pytest_deselected(items=slow)
+
+
+def _too_slow(items: list[pytest.Item]) -> list[pytest.Item]:
+    """What takes minutes on MongoDB, and is for the storm: searching through many examples; and of
+    tests that are made for each program, all but some."""
+    families: defaultdict[str, list[pytest.Item]] = defaultdict(list)
+    for each in items:
+        families[each.name.partition("[")[0]].append(each)
+    few = [each for family in families.values() for each in family[:: len(family) // 6 + 1]]
+    return [each for each in items if each not in few or _is_search(each)]
+
+
+def _is_search(item: pytest.Item) -> bool:
+    return getattr(getattr(item, "obj", None), "is_hypothesis_test", False)

@@ -12,6 +12,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import psycopg
+from pymongo.client_session import ClientSession
+from pymongo.collection import Collection
 from tests.engine.cases import BY_NAME, check_result, evaluator_for, expected
 from tests.engine.ledger import Ledger
 from tests.engine.places import Store, open_at
@@ -48,6 +50,14 @@ class ShiftedClock(SystemClock):
 _COMMITS = {"COMMIT", queue.CLAIM, queue.CLAIM_EXACT, tasks.EXTEND}
 
 
+#: Of MongoDB: the end of a transaction, and changes outside of one.
+_MONGO_COMMITS = (
+    (ClientSession, "commit_transaction"),
+    (Collection, "find_one_and_update"),
+    (Collection, "bulk_write"),
+)
+
+
 class CommitCounter:
     """Counts the commits of this process and, at one of them, kills it."""
 
@@ -66,6 +76,19 @@ class CommitCounter:
                 return execute(connection, query, *args, **options)
 
         setattr(psycopg.Connection, "execute", counted)  # noqa: B010
+        for kind, name in _MONGO_COMMITS:
+            self._count(kind, name)
+
+    def _count(self, kind: type, name: str) -> None:
+        method = getattr(kind, name)
+
+        def counted(itself: Any, *args: Any, session: Any = None, **options: Any) -> Any:
+            if session is not None:  # part of a transaction
+                return method(itself, *args, session=session, **options)
+            with self.committing():
+                return method(itself, *args, **options)
+
+        setattr(kind, name, counted)
 
     def _connect(self, *args: Any, **options: Any) -> Any:
         return _Counted(connect(*args, **options), self)

@@ -1,32 +1,36 @@
-"""Places for stores: files of SQLite, or databases of a PostgreSQL server, made by the hundred."""
+"""Places for stores: files of SQLite, or databases of a server, made by the hundred."""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import psycopg
+import pymongo
 from psycopg.errors import ObjectInUse
 
 from afl.clock import SYSTEM_CLOCK, Clock, now_ms
 from afl.ids import new_id
+from afl.runtime.mongo_store import MongoStore
+from afl.runtime.mongo_store.schema import COLLECTIONS
 from afl.runtime.postgres_store import PostgresStore
 from afl.runtime.sql_store import SqliteStore
 
-Store = SqliteStore | PostgresStore
+Store = SqliteStore | PostgresStore | MongoStore
 
 _PATIENCE_S = 20.0
 
 
 def open_at(place: str, clock: Clock = SYSTEM_CLOCK) -> Store:
-    """The store at a place; on PostgreSQL by the server's clock, unless another one is given."""
-    if not place.startswith("postgresql:"):
-        return SqliteStore(place, clock=clock)
-    if clock is SYSTEM_CLOCK:
-        return PostgresStore(place)
-    return PostgresStore(place, told=lambda: now_ms(clock))
+    """The store at a place; on a server by the server's clock, unless another one is given."""
+    told = None if clock is SYSTEM_CLOCK else lambda: now_ms(clock)
+    if place.startswith("postgresql:"):
+        return PostgresStore(place, told=told)
+    if place.startswith("mongodb:"):
+        return MongoStore(place, told=told)
+    return SqliteStore(place, clock=clock)
 
 
 class Places(Protocol):
@@ -107,3 +111,37 @@ class Databases:
 
 def _name(place: str) -> str:
     return place.rpartition("/")[2]
+
+
+class MongoDatabases:
+    """Of one server. Making collections and indexes takes long: what is removed is used again."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._client: pymongo.MongoClient[dict[str, Any]] = pymongo.MongoClient(url)
+        self._free: list[str] = []
+
+    def new(self) -> str:
+        if self._free:
+            return self._free.pop()
+        place = f"{self._url}/afl_{new_id()[:8]}"
+        MongoStore(place).close()
+        return place
+
+    def copy(self, place: str) -> str:
+        made = self.new()
+        source, target = (self._client[_name(each)] for each in (place, made))
+        for each in COLLECTIONS:
+            if documents := list(source[each.name].find()):
+                target[each.name].insert_many(documents)
+        return made
+
+    def remove(self, place: str) -> None:
+        for each in COLLECTIONS:
+            self._client[_name(place)][each.name].delete_many({})
+        self._free.append(place)
+
+    def close(self) -> None:
+        for each in self._free:
+            self._client.drop_database(_name(each))
+        self._client.close()

@@ -10,9 +10,9 @@ IS_STORM = os.environ.get("AFL_TEST_PROFILE") == "storm"
 
 
 def examples(count: int) -> settings:
-    """Search through this many examples, in a storm through twenty times as many."""
+    """Search through this many examples, in a storm through fifty times as many."""
     return settings(
-        max_examples=count * 20 if IS_STORM else count,
+        max_examples=count * 50 if IS_STORM else count,
         deadline=None,
         # One store holds the runs of all examples: they cannot meet, and opening a file is slow.
         suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],

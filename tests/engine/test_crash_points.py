@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.engine.cases import BY_NAME
 from tests.engine.lab import KILLED, Lab
-from tests.engine.places import Databases, Files, Places
+from tests.engine.places import Databases, Files, MongoDatabases, Places
 from tests.engine.profile import IS_STORM
 
 SIDES = ("before", "after")
@@ -43,6 +43,13 @@ def databases(postgres_url: str) -> Iterator[Places]:
     made.close()
 
 
+@pytest.fixture(scope="module")
+def mongo_databases(mongo_url: str) -> Iterator[Places]:
+    made = MongoDatabases(mongo_url)
+    yield made
+    made.close()
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_run_survives_a_crash_at_any_commit(
     lab: Lab, ledger_port: int, files: Places, name: str
@@ -55,6 +62,13 @@ def test_a_run_on_postgresql_survives_a_crash_at_any_commit(
     lab: Lab, ledger_port: int, databases: Places, name: str
 ) -> None:
     crash_and_recover(lab, ledger_port, databases, name, step=20)
+
+
+@pytest.mark.parametrize("name", NAMES if IS_STORM else NAMES[::8])
+def test_a_run_on_mongodb_survives_a_crash_at_any_commit(
+    lab: Lab, ledger_port: int, mongo_databases: Places, name: str
+) -> None:
+    crash_and_recover(lab, ledger_port, mongo_databases, name, step=20)
 
 
 def crash_and_recover(lab: Lab, port: int, places: Places, name: str, step: int) -> None:
@@ -76,6 +90,12 @@ def test_a_run_on_postgresql_survives_a_second_crash_at_any_commit_of_its_recove
     lab: Lab, ledger_port: int, databases: Places
 ) -> None:
     crash_twice(lab, ledger_port, databases, step=17)
+
+
+def test_a_run_on_mongodb_survives_a_second_crash_at_any_commit_of_its_recovery(
+    lab: Lab, ledger_port: int, mongo_databases: Places
+) -> None:
+    crash_twice(lab, ledger_port, mongo_databases, step=29)
 
 
 def crash_twice(lab: Lab, port: int, places: Places, step: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +14,7 @@ import pytest
 from tests.engine.programs import compiled
 
 from afl.clock import SYSTEM_CLOCK
+from afl.collector import collector_paused
 from afl.runtime.context import ExecutionContext
 from afl.runtime.deciding import Decisions, Settings
 from afl.runtime.entities import TaskDefinition
@@ -26,6 +28,13 @@ from afl.telemetry import Telemetry
 
 TEXT = """workflow W(items: [Long]) => (sums: [Long]) andThen foreach i in $.items {
     a = Add(a = i) yield W(sums = a.sum)
+}"""
+
+
+TWO_BLOCKS = """workflow W(n: Long) => (first: Long, second: Long) andThen {
+    a = Add(a = $.n) yield W(first = a.sum)
+} andThen {
+    b = Add(a = $.n + 1) yield W(second = b.sum)
 }"""
 
 
@@ -90,6 +99,47 @@ def test_results_of_many_runs_that_wait_together_are_one_request(store: SqliteSt
     assert store.database.statistics().requests - before == 2
     outputs = [evaluator.result(each).outputs for each in runs]
     assert outputs == [{"sums": [number + 1, 8]} for number in range(20)]
+
+
+def test_blocks_that_end_in_different_commits_all_yield(store: SqliteStore) -> None:
+    evaluator = Evaluator(store)
+    run_id = evaluator.submit(compiled(TWO_BLOCKS), "W", {"n": 1})
+    for task in store.claim_tasks(["t.Add"], 2):
+        evaluator.complete_task(task, answer(task))
+    assert evaluator.result(run_id).outputs == {"first": 2, "second": 3}
+
+
+def test_blocks_that_end_in_one_commit_all_yield(store: SqliteStore) -> None:
+    evaluator = Evaluator(store)
+    run_id = evaluator.submit(compiled(TWO_BLOCKS), "W", {"n": 1})
+    tasks = store.claim_tasks(["t.Add"], 2)
+    with writer_held(store):
+        pending = [evaluator.complete_task_later(each, answer(each)) for each in tasks]
+    for each in pending:
+        each.result()
+    assert evaluator.result(run_id).outputs == {"first": 2, "second": 3}
+
+
+def test_what_was_decided_is_let_go_of_without_the_collector(store: SqliteStore) -> None:
+    evaluator = Evaluator(store)
+    program = compiled(TEXT)
+    count = 20
+
+    def work() -> None:
+        for number in range(count):
+            evaluator.submit(program, "W", {"items": [number]})
+        tasks = store.claim_tasks(["t.Add"], count)
+        with writer_held(store):
+            pending = [evaluator.complete_task_later(each, answer(each)) for each in tasks]
+        for each in pending:
+            each.result()
+
+    work()  # what is made once, such as plans
+    gc.collect()
+    with collector_paused():
+        work()
+        # A circle in what is made for each result would be more than one object for each.
+        assert gc.collect() < count
 
 
 def test_a_result_of_a_run_that_is_gone_is_refused_alone(store: SqliteStore) -> None:

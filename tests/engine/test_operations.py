@@ -25,7 +25,7 @@ moves = st.lists(st.tuples(st.sampled_from((*WORK, *OPERATE)), numbers), max_siz
 
 
 @given(case=cases, moves=moves)
-@examples(100)
+@examples(40)
 def test_a_run_that_was_interfered_with_and_mended_ends_the_same(
     any_store: PersistenceAPI, clock: FakeClock, ledger: Ledger, case: Case, moves: list[Move]
 ) -> None:
@@ -36,7 +36,7 @@ def test_a_run_that_was_interfered_with_and_mended_ends_the_same(
 
 
 @given(case=cases, moves=moves, window=st.integers(1, 3))
-@examples(50)
+@examples(20)
 def test_rounds_that_wait_for_others_can_be_mended_too(
     any_store: PersistenceAPI,
     clock: FakeClock,
@@ -54,7 +54,7 @@ def test_rounds_that_wait_for_others_can_be_mended_too(
 
 
 @given(case=cases, before=moves, after=moves, number=numbers)
-@examples(50)
+@examples(20)
 def test_a_cancelled_run_has_nothing_open_and_takes_nothing_more(
     any_store: PersistenceAPI,
     clock: FakeClock,

@@ -21,7 +21,7 @@ cases = st.sampled_from(CASES)
 
 
 @given(case=cases, moves=moves)
-@examples(200)
+@examples(60)
 def test_any_order_ends_the_same(
     any_store: PersistenceAPI, clock: FakeClock, ledger: Ledger, case: Case, moves: list[Move]
 ) -> None:
@@ -32,7 +32,7 @@ def test_any_order_ends_the_same(
 
 
 @given(case=cases, moves=moves, window=st.integers(1, 3))
-@examples(100)
+@examples(30)
 def test_any_order_ends_the_same_when_rounds_wait_for_others(
     any_store: PersistenceAPI,
     clock: FakeClock,

@@ -188,7 +188,8 @@ def a_turn_that_never_ends(office: Office) -> None:
             (answer,) = office.answers(1)
         finally:
             gate.may_end.set()
-    assert "took longer" in str(answer.error)
+    # On a busy machine it may be over before it begins.
+    assert any(each in str(answer.error) for each in ("took longer", "is over"))
 
 
 def looks_at_no_deadline(monkeypatch: pytest.MonkeyPatch) -> None:

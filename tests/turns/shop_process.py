@@ -1,6 +1,7 @@
 """A process that does turns of the shop until it is told to stop.
 
-It says what happens. With the manner `slow` every tool takes a while; with `hangs` the last one
+It says what happens. With the manner `slow` every tool takes a while; with `patient` one of them
+works until the turn is to be left, and there is all the time to drain; with `hangs` the last one
 never comes back, after it did what it is for.
 """
 
@@ -15,14 +16,16 @@ from tests.turns.agent import PLAN, Agent, RemoteModel, Shop
 from tests.turns.world import World
 
 from afl.clock import SYSTEM_CLOCK
-from afl.loops import AgentLoopRequest
+from afl.loops import AgentLoopRequest, current_turn
 from afl.mailbox import open_mailbox
 from afl.runtime import LoopGroup
+from afl.runtime.lifecycle import wait_until
 from afl.telemetry import TELEMETRY, Event
 from afl.turns import open_turns
 
 DRAIN_S = 2.0
 _SLOW_S = 1.0
+_LONG_S = 60.0
 
 
 def say(*words: object) -> None:
@@ -40,14 +43,16 @@ class SlowShop(Shop):
         say("did", name)
         if self._manner == "slow":
             SYSTEM_CLOCK.sleep(_SLOW_S)
+        if self._manner == "patient" and name == "charge":
+            wait_until(lambda: current_turn().suspend_requested, timeout=_LONG_S)
         if self._manner == "hangs" and name == PLAN[-1][0]:
             threading.Event().wait()
         return receipt
 
 
 def tell(event: Event) -> None:
-    if event.name == "turn_checkpointed":
-        say("checkpointed", event.facts()["turn"])
+    if event.name in ("turn_checkpointed", "turn_handed_over"):
+        say(event.name.removeprefix("turn_"), event.facts()["turn"])
 
 
 def main(url: str, turn: str, model_port: str, tools_port: str, manner: str) -> None:
@@ -59,7 +64,8 @@ def main(url: str, turn: str, model_port: str, tools_port: str, manner: str) -> 
         turns=open_turns(url),
         lease_s=2.0,
     )
-    group = LoopGroup([agent], shutdown_timeout=DRAIN_S, warmup=[])
+    drain_s = _LONG_S if manner == "patient" else DRAIN_S
+    group = LoopGroup([agent], shutdown_timeout=drain_s, warmup=[])
     say("up")
     group.run()
     say("down")

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any
 
 import pytest
-from tests.loops.office import PATIENCE_S
+from tests.loops.office import PATIENCE_S, eventually
 from tests.turns.agent import PLAN
 from tests.turns.world import World
 
@@ -93,12 +93,14 @@ class Shopping:
         return body
 
     def finish_elsewhere(self) -> None:
-        """And nothing was done twice, or left out."""
         with self.process("quick") as successor:
             end = self.reply()
             successor.signal(signal.SIGTERM)
             assert successor.end()[0] == 0
         assert (end.status, end.request_id) == (TurnStatus.DONE, self.turn)
+        self.check_end()
+
+    def check_end(self) -> None:
         assert self.record.state is TurnState.DONE
         ledger = [tuple(each) for each in self.tools.ask("ledger", turn=self.turn)]
         assert ledger == PLAN
@@ -145,6 +147,26 @@ def test_a_checkpoint_has_what_a_person_wants_to_know(shopping: Shopping) -> Non
     assert receipt is not None, "the server knows it under this key"
     assert shown["trace"][-1]["kind"] == Kind.SEAL
     shopping.finish_elsewhere()
+
+
+def test_a_turn_is_handed_over_to_a_process_that_is_ready(shopping: Shopping) -> None:
+    """Long before the deadline, and without a word to whoever waits."""
+    with shopping.process("patient") as process:
+        process.wait_for("did charge")
+        with shopping.process("quick") as successor:
+            eventually(lambda: len(shopping.store.takers("shop")) == 2)
+            process.signal(signal.SIGTERM)
+            end = shopping.reply()
+            code, said = process.end()
+            successor.signal(signal.SIGTERM)
+            assert successor.end()[0] == 0
+    assert (code, said[-2:]) == (0, [f"handed_over {shopping.record.id}", "down"])
+    assert (end.status, end.request_id) == (TurnStatus.DONE, shopping.turn)
+    shopping.check_end()
+    assert shopping.replies.approximate_count() == 0
+    entries = shopping.store.read(shopping.record.id)
+    assert [each.kind for each in entries].count(Kind.HANDED_OVER) == 1
+    assert Kind.SEAL not in [each.kind for each in entries]
 
 
 def test_a_turn_of_a_killed_process_goes_on_elsewhere(shopping: Shopping) -> None:

@@ -35,6 +35,7 @@ from afl.turns import (
     OutcomeUnknown,
     Policy,
     StaleTurn,
+    TurnBusy,
     TurnRecord,
     TurnState,
     TurnStore,
@@ -95,6 +96,29 @@ def test_twins_that_come_at_the_same_time_are_one_turn(office: Office, turns: Tu
         gate.wait_for(1)
         gate.may_end.set()
         assert office.outputs(2) == ["first", "first"]
+    assert gate.begun == ["first"]
+
+
+def test_a_twin_hears_of_an_end_that_came_while_it_looked(memory_office: Office) -> None:
+    """It would wait for news of a turn that has none any more."""
+    gate = Gate()
+
+    class Ending(MemoryTurns):
+        def begin(self, *args: Any) -> TurnRecord:
+            try:
+                return super().begin(*args)
+            except TurnBusy as busy:
+                turn_id = busy.turn.id
+                gate.may_end.set()
+                eventually(lambda: self.get(turn_id).state.is_end)
+                raise
+
+    request = AgentLoopRequest("first")
+    for _ in range(2):
+        memory_office.requests.send(request, reply_to=memory_office.replies)
+    loop = memory_office.loop(gate, turns=Ending(), concurrency=2, lease_s=300.0)
+    with Running(loop):
+        assert memory_office.outputs(2) == ["first", "first"]
     assert gate.begun == ["first"]
 
 
@@ -441,6 +465,32 @@ def test_whoever_has_the_token_may_let_a_turn_go_on(office: Office, turns: TurnS
     operations.resume_by_token(turns, status.resume_token or "")
     with Running(office.loop(work, turns=turns)):
         assert office.outputs(1) == ["done"]
+
+
+def test_a_turn_that_is_woken_beside_its_message_is_answered_once(
+    office: Office, turns: TurnStore
+) -> None:
+    gate = Gate()
+
+    def work(request: str, turn: Turn) -> str:
+        turn.tool("wait", {}, lambda: gate(request), policy=Policy(idempotent=True))
+        return "done"
+
+    office.ask("first")
+    loop = office.loop(work, turns=turns, name="shop")
+    with Running(loop):
+        gate.wait_for(1)
+        loop.request_stop()
+        loop.checkpoint()
+    (status,) = office.answers(1)
+    operations.resume_by_token(turns, status.resume_token or "")
+    with Running(office.loop(work, turns=turns, name="shop", concurrency=2)):
+        gate.wait_for(2)
+        gate.may_end.set()
+        assert office.outputs(1) == ["done"]
+        eventually(lambda: office.requests.approximate_count() == 0)
+    assert office.replies.approximate_count() == 0
+    assert only(turns).due is None
 
 
 # Draining

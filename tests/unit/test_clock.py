@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from afl.clock import SYSTEM_CLOCK, Clock, FakeClock, SystemClock, now_ms
+from afl.clock import SYSTEM_CLOCK, Clock, FakeClock, SystemClock, condition_of, now_ms
 
 PATIENCE = 20.0  # real seconds; only a failing test waits that long
 START = datetime(2024, 1, 1, tzinfo=UTC)
@@ -361,3 +361,28 @@ def test_the_system_clock_waits_for_events_and_conditions() -> None:
     assert SYSTEM_CLOCK.wait(threading.Event(), 0) is False
     SYSTEM_CLOCK.sleep(-1)
     asyncio.run(SYSTEM_CLOCK.async_sleep(-1))
+
+
+class _Watched(threading.Event):
+    """Tells when somebody looks whether it is set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.looks = threading.Semaphore(0)
+
+    def is_set(self) -> bool:
+        self.looks.release()
+        return super().is_set()
+
+
+@pytest.mark.parametrize("clock", [SYSTEM_CLOCK, FakeClock()], ids=["system", "fake"])
+def test_news_for_others_do_not_end_the_wait_for_an_event(clock: Clock) -> None:
+    event = _Watched()
+    waiting = run_in_thread(lambda: clock.wait(event, PATIENCE))
+    assert event.looks.acquire(timeout=PATIENCE)
+    with condition_of(event):  # it sleeps now
+        condition_of(event).notify_all()
+    assert event.looks.acquire(timeout=PATIENCE), "it looks again"
+    assert not waiting.done()
+    event.set()
+    assert waiting.result(PATIENCE)

@@ -392,6 +392,11 @@ def test_show_prints_each_setting_with_its_origin(
         "worker.task_list             default                      default",
         "handlers.paths               (none)                       default",
         "telemetry.traces             false                        default",
+        "serve.host                   127.0.0.1                    default",
+        "serve.port                   8000                         default",
+        "serve.mailboxes              unset                        default",
+        "serve.name                   unset                        default",
+        "serve.tokens                 unset                        default",
     ]
     assert "did you mean AFL_LOG_LEVEL?" in result.stderr
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
+from afl.agents.listening import AsyncStreamingAdapter, QuickListener, StreamingAdapter
+from afl.agents.listening import Listener as Listener
 from afl.agents.model import AsyncModelAdapter, ModelAdapter, ModelAnswer, ModelRequest
 from afl.turns.driving import run_blocking as run_blocking
 
@@ -18,15 +20,6 @@ if TYPE_CHECKING:
     from asyncio import Future
 
 AnyAdapter: TypeAlias = ModelAdapter | AsyncModelAdapter
-#: Gets the words of a model as they come.
-Listener: TypeAlias = Callable[[str], object]
-
-
-@runtime_checkable
-class StreamingAdapter(Protocol):
-    """An adapter that can hand words on before the answer is whole."""
-
-    def stream(self, request: ModelRequest, on_text: Listener) -> ModelAnswer: ...
 
 
 #: Calls something on a thread; the future belongs to the event loop of the caller.
@@ -57,7 +50,10 @@ class Blocking:
             return adapter.stream(request, listener)
         if isinstance(adapter, ModelAdapter):
             return adapter.answer(request)
-        answer: ModelAnswer = self._run(adapter.answer_async(request))
+        if isinstance(listener, QuickListener) and isinstance(adapter, AsyncStreamingAdapter):
+            answer: ModelAnswer = self._run(adapter.stream_async(request, listener))
+        else:
+            answer = self._run(adapter.answer_async(request))
         return answer
 
     async def function(self, call: Callable[[], Any]) -> Any:
@@ -80,6 +76,9 @@ class Waiting:
     async def model(self, request: ModelRequest, listener: Listener | None = None) -> ModelAnswer:
         adapter = self._adapter
         assert adapter is not None, "who asks models has an adapter"
+        # Who might block does not listen on the event loop.
+        if isinstance(listener, QuickListener) and isinstance(adapter, AsyncStreamingAdapter):
+            return await adapter.stream_async(request, listener)
         if listener is not None and isinstance(adapter, StreamingAdapter):
             return await self._answer(partial(adapter.stream, request, listener))
         if isinstance(adapter, AsyncModelAdapter):

@@ -8,9 +8,10 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from afl.agents.budget import Budget
-from afl.agents.calling import Calling, Listener
+from afl.agents.calling import Calling
 from afl.agents.deadline import Deadline
 from afl.agents.errors import InvalidAnswer, InvalidArguments
+from afl.agents.listening import Listener, quick, together
 from afl.agents.model import (
     ANY_TOOL,
     Message,
@@ -97,7 +98,7 @@ class _Evaluation(Generic[Output]):
         self._model = prompt.model or terms.model
         self._tools: dict[str, Tool] = {}
         self._answer = None if prompt.output_type is None else _answer_shape(prompt)
-        self._listener = None if terms.listener is None else self._heard
+        self._listener = _counted(terms)
         self._usage = Usage()
         self._rounds = self._corrections = 0
 
@@ -136,11 +137,6 @@ class _Evaluation(Generic[Output]):
         self._session.append(ModelAnswered(request, answer, terms.clock.monotonic() - began))
         terms.on_progress()
         return answer
-
-    def _heard(self, text: str) -> None:
-        self._terms.on_progress()
-        if self._terms.listener is not None:
-            self._terms.listener(text)
 
     def _request(self, messages: tuple[Message, ...]) -> ModelRequest:
         terms, prompt = self._terms, self._prompt
@@ -230,6 +226,13 @@ class _Evaluation(Generic[Output]):
         except Exception as error:  # the model reads it and may try something else
             return _failed(call, error)
         return ToolResult(call.id, content_of(value))
+
+
+def _counted(terms: Terms) -> Listener | None:
+    """Each word is progress."""
+    if terms.listener is None:
+        return None
+    return together(quick(lambda _: terms.on_progress()), terms.listener)
 
 
 def _failed(call: ToolCall, error: Exception) -> ToolResult:

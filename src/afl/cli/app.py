@@ -12,13 +12,18 @@ from afl.cli import (
     check,
     compile_,
     config_show,
+    dashboard,
+    deploy,
+    doctor,
     eval_,
     fmt,
     graph,
     handlers,
     mailbox,
+    mcp,
     prune,
     runs,
+    serve,
     servers,
     submit,
     tasks,
@@ -44,6 +49,8 @@ app.command("graph")(graph.graph)
 app.command("run")(run_.run)
 app.command("submit")(submit.submit)
 app.command("worker")(worker.worker)
+app.command("serve")(serve.serve)
+app.command("dashboard")(dashboard.dashboard)
 app.add_typer(runs.app)
 app.add_typer(tasks.app)
 app.add_typer(handlers.app)
@@ -51,7 +58,10 @@ app.add_typer(servers.app)
 app.command("eval")(eval_.eval_)
 app.add_typer(mailbox.app)
 app.add_typer(turns.app)
+app.command("mcp")(mcp.mcp)
 app.command("prune")(prune.prune)
+app.command("deploy")(deploy.deploy)
+app.command("doctor")(doctor.doctor)
 app.add_typer(config_show.app)
 
 

@@ -58,6 +58,10 @@ Store = Annotated[
     str | None, typer.Option("--store", metavar="URL", help="Where the runs are kept.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+Before = Annotated[
+    str | None,
+    typer.Option("--before", metavar="CURSOR", help="Go on where an earlier page ended."),
+]
 Limit = Annotated[int, typer.Option("--limit", metavar="N", min=1, help="The newest N.")]
 
 
@@ -230,6 +234,12 @@ def write_out(text: str) -> None:
     """Put text for machines on stdout: in UTF-8 whatever the terminal speaks, whole lines."""
     unfinished = bool(text) and not text.endswith("\n")
     typer.echo(text.encode("utf-8", "replace"), nl=unfinished)
+
+
+def tell_more(cursor: str | None) -> None:
+    """Say on stderr how to see what comes after a page, so that stdout is the page alone."""
+    if cursor is not None:
+        typer.echo(f"There are more: --before {cursor} goes on.", err=True)
 
 
 def counted(number: int, noun: str) -> str:

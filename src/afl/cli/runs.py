@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,6 +10,7 @@ import typer
 from afl.cli.common import (
     INTERRUPTED,
     PROBLEMS,
+    Before,
     Json,
     Limit,
     Store,
@@ -17,6 +18,7 @@ from afl.cli.common import (
     counted,
     engine_on,
     opened,
+    tell_more,
     write_json,
     write_out,
 )
@@ -45,6 +47,13 @@ def list_(
     workflow: Annotated[
         str | None, typer.Option("--workflow", metavar="NAME", help="Runs of this workflow.")
     ] = None,
+    find: Annotated[
+        str | None,
+        typer.Option(
+            "--find", metavar="TEXT", help="Runs whose id or workflow begins with this text."
+        ),
+    ] = None,
+    before: Before = None,
     limit: Limit = 50,
     store: Store = None,
     json: Json = False,
@@ -53,14 +62,17 @@ def list_(
     from afl.operations import reading
 
     with opened(context, store) as found:
-        runs = reading.list_runs(found, state=state, workflow=workflow, limit=limit)
+        page = reading.run_page(
+            found, state=state, workflow=workflow, text=find, limit=limit, cursor=before
+        )
     if json:
-        write_json(runs)
+        write_json(page.runs)
     else:
-        _show_runs(runs)
+        _show_runs(page.runs)
+    tell_more(page.cursor)
 
 
-def _show_runs(runs: list[RunSummary]) -> None:
+def _show_runs(runs: Sequence[RunSummary]) -> None:
     from afl.cli.tables import clock_time, message_of, short, show_table, span
 
     columns = ("run", "workflow", "state", "started", "took", "error")

@@ -5,9 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from afl.runtime.listing import Count
 
 #: Characters of an id that a terminal shows; commands take the beginning of an id.
 _SHORT_ID = 8
@@ -63,6 +66,11 @@ def show_facts(facts: Mapping[str, str]) -> None:
 def short(identity: str) -> str:
     """An id as it is shown: whole where a program may read it."""
     return identity[:_SHORT_ID] if sys.stdout.isatty() else identity
+
+
+def count_text(count: Count) -> str:
+    """`12`, or `10,000+` where counting ended."""
+    return f"{count.number:,}" + ("" if count.is_exact else "+")
 
 
 def span(seconds: float) -> str:

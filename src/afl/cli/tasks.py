@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from afl.cli.common import Json, Limit, Store, engine_on, opened, write_json
+from afl.cli.common import (
+    Before,
+    Json,
+    Limit,
+    Store,
+    engine_on,
+    opened,
+    tell_more,
+    write_json,
+)
 
 if TYPE_CHECKING:
-    from afl.operations.tasks import TaskView
+    from afl.operations.tasks import QueueView, TaskView
 
 app = typer.Typer(name="tasks", help="Look at tasks, and act on them.", no_args_is_help=True)
 
@@ -40,33 +50,40 @@ def list_(
     unserved: Annotated[
         bool, typer.Option("--unserved", help="Those that wait, and nobody can do them.")
     ] = False,
+    run: Annotated[
+        str | None, typer.Option("--run", metavar="RUN", help="Tasks of this run.")
+    ] = None,
+    before: Before = None,
     limit: Limit = 50,
     store: Store = None,
     json: Json = False,
 ) -> None:
     """List tasks, newest first."""
     from afl.errors import UsageError
-    from afl.operations import tasks
+    from afl.operations import finding, tasks
     from afl.runtime.entities import TaskState
 
     if sum((state is not None, dead_letters, unserved)) > 1:
         raise UsageError("give one of --state, --dead-letters and --unserved")
     with opened(context, store) as found:
-        shown = tasks.list_tasks(
+        page = tasks.task_page(
             found,
             state=TaskState.DEAD_LETTER if dead_letters else state,
             facet=facet,
             task_list=task_list,
+            run=None if run is None else finding.find_run(found, run).workflow_id,
             only_unserved=unserved,
             limit=limit,
+            cursor=before,
         )
     if json:
-        write_json(shown)
+        write_json(page.tasks)
     else:
-        _show_tasks(shown)
+        _show_tasks(page.tasks)
+    tell_more(page.cursor)
 
 
-def _show_tasks(shown: list[TaskView]) -> None:
+def _show_tasks(shown: Sequence[TaskView]) -> None:
     from afl.cli.tables import clock_time, message_of, short, show_table
 
     columns = ("task", "facet", "state", "run", "attempts", "updated", "error")
@@ -89,6 +106,37 @@ def _state(task: TaskView) -> str:
     if task.is_unserved:
         return f"{task.state}, unserved"
     return f"{task.state}, held" if task.is_held else task.state
+
+
+@app.command()
+def queues(context: typer.Context, store: Store = None, json: Json = False) -> None:
+    """Show what waits: how many tasks of each facet, since when, and whether anybody serves it."""
+    from afl.operations import tasks
+
+    with opened(context, store) as found:
+        shown = tasks.queues(found)
+    if json:
+        write_json(shown)
+    else:
+        _show_queues(shown)
+
+
+def _show_queues(shown: Sequence[QueueView]) -> None:
+    from afl.cli.tables import count_text, show_table, span
+
+    columns = ("task list", "facet", "waiting", "held", "oldest", "served")
+    rows = [
+        (
+            each.task_list,
+            each.facet,
+            count_text(each.waiting),
+            count_text(each.held),
+            span(each.oldest_age_s) if each.oldest_age_s else "",
+            "nobody" if each.is_unserved else "yes",
+        )
+        for each in shown
+    ]
+    show_table(columns, rows, "Nothing waits.")
 
 
 @app.command()

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import sys
-import threading
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from afl.cli.common import OK, PROBLEMS, Store, service_settings, store_of
-from afl.clock import SYSTEM_CLOCK
+from afl.cli.common import OK, Store, service_settings, store_of
+from afl.cli.running import leave, run_group
 
 if TYPE_CHECKING:
     from afl.config import Config
-    from afl.runtime.lifecycle import LoopGroup
-
-#: What the interpreter gets to end by itself, although somebody's threads still run.
-_EXIT_S = 3.0
 
 
 def worker(
@@ -102,38 +95,5 @@ def _served(config: Config, sources: list[str]) -> int:
     with store_of(config) as store:
         group = worker_group(store, config, sources)
         code = run_group(group)
-    _leave(group, code)
+    leave(group, code)
     return code
-
-
-def run_group(group: LoopGroup) -> int:
-    """Let the loops work until they are stopped; the exit code that says how that ended."""
-    try:
-        group.run()
-    except ExceptionGroup as failed:
-        for each in failed.exceptions:
-            typer.echo(f"Error: {str(each) or type(each).__name__}", err=True)
-        return PROBLEMS
-    return OK
-
-
-def _leave(group: LoopGroup, code: int) -> None:
-    """Let nothing keep this process: whoever asked for the stop counts on its end."""
-    if group.abandoned:
-        typer.echo(f"Left behind: {', '.join(group.abandoned)}", err=True)
-        _exit_now(code)
-    others = [each for each in threading.enumerate() if each is not threading.main_thread()]
-    if any(not each.daemon for each in others):
-        # Threads of handlers, which Python would wait for without end.
-        threading.Thread(target=_exit_later, args=(code,), daemon=True).start()
-
-
-def _exit_later(code: int) -> None:
-    SYSTEM_CLOCK.sleep(_EXIT_S)
-    _exit_now(code)
-
-
-def _exit_now(code: int) -> None:
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)

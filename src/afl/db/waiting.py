@@ -1,4 +1,4 @@
-"""The waiting room: threads of this process that wait for topics, and how they are told.
+"""The waiting room: who in this process waits for topics, and how they are told.
 
 How the news comes here is a matter of each database: `heard` is called by whatever hears it.
 """
@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from functools import partial
 
 from afl.clock import SYSTEM_CLOCK, Clock, condition_of
 
@@ -26,13 +26,14 @@ class WaitingRoom:
         # Order of locks: that of a waiter's condition first, this one second.
         self._lock = threading.Lock()
         self._numbers = _Numbers()
-        self._waiting: defaultdict[str, list[threading.Condition]] = defaultdict(list)
+        #: What to call when a topic is heard.
+        self._waiting: defaultdict[str, list[Callable[[], None]]] = defaultdict(list)
         self._waiters = 0
         self._is_closed = False
 
     @property
     def waiters(self) -> int:
-        """How many threads wait now."""
+        """How many wait now."""
         return self._waiters
 
     def count(self, topic: str) -> int:
@@ -44,7 +45,7 @@ class WaitingRoom:
         """These topics were rung here or elsewhere; None: any may have been."""
         with self._lock:
             self._numbers.grow(topics)
-        self._notify(topics)
+        self._tell(topics)
 
     def wait(
         self,
@@ -64,39 +65,52 @@ class WaitingRoom:
             return self._is_closed or stop.is_set() or self.count(topic) > seen
 
         condition = condition_of(stop)  # wakes for both: the stop and the news
-        with self._attending(topic, condition), condition:
-            self._clock.wait_for(condition, is_over, timeout)
+        part = self.attend(topic, partial(_notify, condition))
+        try:
+            with condition:
+                self._clock.wait_for(condition, is_over, timeout)
+        finally:
+            part()
         return self.count(topic) > seen
+
+    def attend(self, topic: str, told: Callable[[], None]) -> Callable[[], None]:
+        """Wait without a thread: `told` is called whenever `topic` is heard, and when the room is
+        closed, on the thread that hears it; it must wait for nobody. Call what this gives to end
+        it."""
+        self._join(topic, told)
+        return partial(self._part, topic, told)
 
     def close(self) -> None:
         """Wake everybody; from now on nobody waits."""
         self._is_closed = True
-        self._notify(None)
+        self._tell(None)
 
-    def _notify(self, topics: tuple[str, ...] | None) -> None:
+    def _tell(self, topics: tuple[str, ...] | None) -> None:
         with self._lock:
             chosen = self._waiting if topics is None else topics
-            conditions = {each for topic in chosen for each in self._waiting.get(topic, ())}
-        # A waiter holds its condition from looking at the number until it sleeps. We changed the
-        # number before we ask for the condition, so either it has seen that or it is notified.
-        for condition in conditions:
-            with condition:
-                condition.notify_all()
+            waiting = [each for topic in chosen for each in self._waiting.get(topic, ())]
+        for told in waiting:
+            told()
 
-    @contextmanager
-    def _attending(self, topic: str, condition: threading.Condition) -> Iterator[None]:
+    def _join(self, topic: str, told: Callable[[], None]) -> None:
         with self._lock:
-            self._waiting[topic].append(condition)
+            self._waiting[topic].append(told)
             self._waiters += 1
-        try:
-            self._begun()
-            yield
-        finally:
-            with self._lock:
-                self._waiters -= 1
-                self._waiting[topic].remove(condition)
-                if not self._waiting[topic]:
-                    del self._waiting[topic]
+        self._begun()
+
+    def _part(self, topic: str, told: Callable[[], None]) -> None:
+        with self._lock:
+            self._waiters -= 1
+            self._waiting[topic].remove(told)
+            if not self._waiting[topic]:
+                del self._waiting[topic]
+
+
+def _notify(condition: threading.Condition) -> None:
+    # A waiter holds its condition from looking at the number until it sleeps. The number was
+    # changed before we ask for the condition, so either it has seen that or it is notified.
+    with condition:
+        condition.notify_all()
 
 
 class _Numbers:

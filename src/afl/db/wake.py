@@ -51,7 +51,7 @@ class Bell:
 
     @property
     def waiters(self) -> int:
-        """How many threads wait now."""
+        """How many wait now."""
         return self._room.waiters
 
     def count(self, topic: str) -> int:
@@ -86,6 +86,13 @@ class Bell:
         self._guard()
         self._listen()
         return self._room.wait(topic, seen, timeout, stop)
+
+    def attend(self, topic: str, told: Callable[[], None]) -> Callable[[], None]:
+        """Wait without a thread: `told` is called whenever `topic` is rung, and when the bell is
+        closed; it must wait for nobody. Call what this gives to end it."""
+        self._guard()
+        self._listen()
+        return self._room.attend(topic, told)
 
     def close(self) -> None:
         """Wake all waiters and listen no more. Rings of this process still reach the others."""

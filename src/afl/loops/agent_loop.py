@@ -6,17 +6,18 @@ from __future__ import annotations
 import threading
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from contextvars import copy_context
 from dataclasses import replace
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
 from afl import telemetry
-from afl.agents.calling import AnyAdapter, Blocking, Calling, Listener, Waiting, run_blocking
+from afl.agents.calling import AnyAdapter, Blocking, Calling, Waiting, run_blocking
 from afl.agents.deadline import Deadline, earliest
 from afl.agents.evaluation import PromptResponse, Terms, evaluate
 from afl.agents.experiment import Experiment
+from afl.agents.listening import Listener, quick, together
 from afl.agents.model import AsyncModelAdapter, ModelAdapter
 from afl.agents.prompt import Prompt
 from afl.agents.recording import PLAIN_RECORDER, TurnRecorder, TurnSuspended
@@ -169,8 +170,9 @@ class AgentLoop(
         return PLAIN_RECORDER
 
     def listener_for(self, context: RunContext) -> Listener | None:  # noqa: ARG002 - for subclasses
-        """Who hears the words of the model as they come, if the adapter can stream; None for
-        whole answers, which are tried again until there is one."""
+        """Who hears the words of the model as they come, if the adapter can stream. A plain
+        function cannot take words back: once it has heard some, an answer that breaks off fails.
+        A `QuickListener` can, and the answer is asked for again."""
         return None
 
     async def respond(
@@ -187,7 +189,7 @@ class AgentLoop(
             order.budget,
             turn.deadline,
             self._recorder(order, prompt),
-            self.listener_for(order.context),
+            self._listener(order),
             self.config.max_tool_rounds,
             is_cancelled=turn.cancellation.is_set,
             on_progress=turn.beat,
@@ -200,6 +202,12 @@ class AgentLoop(
         if journal is None:
             return self.recorder_for(order.context)
         return JournalRecorder(journal, prompt, order.budget)
+
+    def _listener(self, order: Order[Request]) -> Listener | None:
+        given, journal = self.listener_for(order.context), order.turn.journal
+        if journal is None or self._durable is None or not self._durable.is_streaming:
+            return given
+        return together(given, quick(journal.hear, journal.hear_again))
 
     # Without a mailbox
 
@@ -286,8 +294,12 @@ class AgentLoop(
         return self._requests if self._durable is None else self._durable.mailbox
 
     def work(self, stop: threading.Event, **options: Any) -> None:
-        watching = nullcontext() if self._durable is None else self._durable.watching(self.look)
-        with watching:
+        with ExitStack() as around:
+            if self._durable is not None:
+                around.enter_context(self._durable.watching(self.look))
+                # Who makes some polls only is nobody to rely on.
+                if options.get("max_iterations") is None:
+                    around.enter_context(self._durable.handing_over(stop))
             super().work(stop, **options)
 
     def look(self) -> None:
@@ -306,12 +318,12 @@ class AgentLoop(
 
     def handle(
         self, message: Message[AgentLoopRequest[Request], AgentLoopResult[Output]], turn: Turn
-    ) -> AgentLoopResult[Output]:
+    ) -> AgentLoopResult[Output] | None:
         return run_blocking(self._answer(message, turn, self._blocking))
 
     async def handle_async(
         self, message: Message[AgentLoopRequest[Request], AgentLoopResult[Output]], turn: Turn
-    ) -> AgentLoopResult[Output]:
+    ) -> AgentLoopResult[Output] | None:
         from afl.loops.aside import on_thread  # asyncio is large, and many do without it
 
         return await self._answer(message, turn, Waiting(self._adapter, on_thread))
@@ -321,7 +333,7 @@ class AgentLoop(
         message: Message[AgentLoopRequest[Request], AgentLoopResult[Output]],
         turn: Turn,
         calling: Calling,
-    ) -> AgentLoopResult[Output]:
+    ) -> AgentLoopResult[Output] | None:
         if self._durable is None:
             return await self._perform(message, calling, turn)
         self._durable.remember(message)

@@ -66,6 +66,8 @@ class Durability:
     tokens: Tokens | None = None
     #: How long turns that are over are kept; None: for ever.
     retention: timedelta | None = timedelta(days=30)
+    #: Whether those who follow a turn can read what its models say before their answers are whole.
+    is_streaming: bool = True
     #: What requests of this loop are, for those that the store brings back.
     request_type: Any = Any
 
@@ -92,20 +94,23 @@ class DurableTurns:
         self._in_hand: dict[str, _InHand] = {}
         #: Why no turn is begun any more, and all are left.
         self._suspension: str | None = None
+        #: Who goes on with turns that are left now.
+        self.successor: str | None = None
 
     # Doing one
 
     async def answer(
         self, message: Message[Any, Any], turn: Turn, calling: Calling, perform: Perform
-    ) -> Results:
-        """Bring the turn of a message to its end, or raise TurnSuspended."""
+    ) -> Results | None:
+        """Bring the turn of a message to its end, or raise TurnSuspended. None if the store has
+        brought it to its end, and tells of it."""
         while True:
             try:
                 return await self._attempt(message, turn, calling, perform)
             except _Restarted:
                 continue
             except TurnEnded as end:
-                return self.result_of(end.turn)
+                return self._told(message, end.turn)
             except TurnNotReady as waiting:
                 raise self._still_waiting(waiting.turn) from None
             except JournalUnavailable as problem:
@@ -114,7 +119,7 @@ class DurableTurns:
                 # It was ended, sealed or taken from outside.
                 record = await calling.function(lambda: self.store.get(self._turn_id(message)))
                 if record.state.is_end:
-                    return self.result_of(record)
+                    return self._told(message, record)
                 self._require_wanted(record, message, turn)
 
     async def _attempt(
@@ -169,6 +174,7 @@ class DurableTurns:
             through=calling,
             clock=self._clock,
             is_detached=isinstance(message, TurnMessage),
+            successor=lambda: self.successor,
         )
 
     async def _begun(self, message: Message[Any, Any], turn: Turn, calling: Calling) -> TurnRecord:
@@ -183,7 +189,7 @@ class DurableTurns:
                 record: TurnRecord = await calling.function(partial(self._begin, new, message.id))
                 return record
             except TurnBusy as busy:
-                await calling.function(partial(self._wait_for_news, new, busy.seconds_left, turn))
+                await calling.function(partial(self._wait_for_news, busy, turn))
             except StoreUnavailable as problem:
                 raise JournalUnavailable(str(problem)) from problem
         raise TurnCancelled(f"the turn of message {message.id} was cancelled")
@@ -191,9 +197,10 @@ class DurableTurns:
     def _begin(self, new: NewTurn, owner: str) -> TurnRecord:
         return self.store.begin(self.store.accept(new).id, owner, self.lease_ms)
 
-    def _wait_for_news(self, new: NewTurn, seconds: float, turn: Turn) -> None:
+    def _wait_for_news(self, busy: TurnBusy, turn: Turn) -> None:
+        """Since it was found busy: it may have ended by now."""
         turn.beat()
-        self.store.wait_news(self.store.accept(new), seconds, turn.cancellation)
+        self.store.wait_news(busy.turn, busy.seconds_left, turn.cancellation)
 
     async def _mismatched(self, journal: JournaledTurn, problem: JournalMismatch) -> NoReturn:
         _log.warning("journal_mismatch", turn=journal.id, problem=str(problem))
@@ -218,6 +225,9 @@ class DurableTurns:
         return turn_id_of(new_turn(self._loop, message))
 
     # What came of one
+
+    def _told(self, message: Message[Any, Any], record: TurnRecord) -> Results | None:
+        return None if record.relieved == message.id else self.result_of(record)
 
     def result_of(self, record: TurnRecord) -> Results:
         """The answer that a turn had when it ended."""
@@ -284,7 +294,7 @@ class DurableTurns:
 
     def allow(self) -> None:
         """Turns may be begun: a new run goes on."""
-        self._suspension = None
+        self._suspension = self.successor = None
 
     @property
     def messages(self) -> list[Message[Any, Any]]:

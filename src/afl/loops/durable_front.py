@@ -15,6 +15,7 @@ from afl.errors import AflError, StoreClosed, StoreUnavailable
 from afl.log import get_logger
 from afl.loops.durable import Durability, DurableTurns
 from afl.loops.durable_mailbox import DurableMailbox
+from afl.loops.hand_over import HandOver
 from afl.mailbox.api import Mailbox, Message
 
 _log = get_logger(__name__)
@@ -57,10 +58,16 @@ class DurableFront:
         self.mailbox = DurableMailbox(
             loop.requests, self.turns, loop.name, loop.worker_id, self._resolve, self._tell
         )
+        self._hand_over = HandOver(self.turns, loop.name, loop.worker_id, loop.clock)
+
+    @property
+    def is_streaming(self) -> bool:
+        return self._options.is_streaming
 
     def suspend_all(self) -> None:
         """Let each turn be left at its next boundary if it comes soon; seal those that stay, and
         give their messages back."""
+        self._hand_over.leave()
         self.turns.request_suspend("is suspended: the process that did it stops")
         if not self.turns.wait_until_none(_BOUNDARY_S):
             self.mailbox.release_all(self.turns.messages)
@@ -88,6 +95,13 @@ class DurableFront:
             _log.warning("suspension_not_told", message=message.id, error=str(problem))
 
     # Due turns
+
+    @contextmanager
+    def handing_over(self, stop: threading.Event) -> Iterator[None]:
+        """Be ready for turns of others until the stop; then look for somebody who takes those that
+        are in hand."""
+        with self._hand_over.going_on(stop, self.mailbox.has_received):
+            yield
 
     @contextmanager
     def watching(self, look: Callable[[], object]) -> Iterator[None]:

@@ -39,6 +39,8 @@ class DurableMailbox:
         self._owner = owner
         self._resolve = resolve
         self._tell = tell
+        #: Whether anything could be received.
+        self.has_received = threading.Event()
 
     # Both
 
@@ -52,16 +54,16 @@ class DurableMailbox:
     ) -> Sequence[Message[Any, Any]]:
         due = self._due(max_messages)
         if len(due) >= max_messages:
+            self.has_received.set()
             return due
-        return [
-            *due,
-            *self._inner.receive(
-                max_messages=max_messages - len(due),
-                visibility_timeout=visibility_timeout,
-                wait_time_seconds=0 if due else wait_time_seconds,
-                stop=stop,
-            ),
-        ]
+        messages = self._inner.receive(
+            max_messages=max_messages - len(due),
+            visibility_timeout=visibility_timeout,
+            wait_time_seconds=0 if due else wait_time_seconds,
+            stop=stop,
+        )
+        self.has_received.set()
+        return [*due, *messages]
 
     def _due(self, limit: int) -> list[Message[Any, Any]]:
         claimed = self._store.claim_due(self._loop, self._owner, self._turns.lease_ms, limit)

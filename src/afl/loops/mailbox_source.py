@@ -28,6 +28,7 @@ from afl.mailbox.errors import (
     SerializationError,
 )
 from afl.mailbox.failure import DLQPolicy, give_up
+from afl.turns.errors import TurnHandedOver
 from afl.work.source import ClaimLost, Job
 
 T = TypeVar("T")
@@ -189,7 +190,8 @@ class MessageSource(Generic[T, R]):
         if isinstance(error, GivenUp):
             self._give_up(work, error)
         elif isinstance(error, TurnSuspended) or (self._is_answering and not is_unsent(error)):
-            self._reply_failure(work, error, text_of(error))
+            if not isinstance(error, TurnHandedOver):  # the answer is on its way
+                self._reply_failure(work, error, text_of(error))
             if isinstance(error, TurnSuspended) and not error.is_detached:
                 message.release()  # whoever receives it next goes on with the turn
             else:

@@ -46,6 +46,15 @@ class Turn:
 
     # What is kept, if the loop has `turns`
 
+    def model(self, call: Callable[[], Any], *, name: str = "") -> Any:
+        """The answer of a model, which must be JSON; `call` asks for it."""
+        return self._kept().model(call, name=name)
+
+    def stream(self, text: str) -> None:
+        """Let whoever follows the turn read what a model says, before its answer is whole: within
+        the call of `model`. Never waits. Raises UsageError elsewhere."""
+        self._kept().stream(text)
+
     def tool(
         self,
         name: str,

@@ -21,6 +21,13 @@ class TurnMessage(Message[Any, Any]):
     #: It was left here, in good order: what is said about that is true.
     is_left: bool = field(default=False, kw_only=True)
 
+    def acknowledge(self) -> None:
+        """A turn that was left is for others: they may have ended it by now."""
+        if self.is_left:
+            self._is_finalized = True
+        else:
+            Message.acknowledge(self)
+
 
 class TurnHolder:
     """What becomes of the turn when its message ends."""

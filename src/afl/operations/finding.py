@@ -1,13 +1,12 @@
-"""Finding records: by the beginning of an id, and the newest that fit.
+"""Finding records by the beginning of an id.
 
-An id may be given by its first characters, if no other one begins like that. A whole id is found at
-once, however old it is; a beginning is looked for among the newest records only.
+An id may be given by its first characters, if no other one begins like that. The store finds it by
+an index, however many records there are and however old it is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TypeVar
 
 from afl.errors import NotFound, UsageError
 from afl.runtime.entities import RunnerDefinition, ServerDefinition, TaskDefinition
@@ -15,12 +14,10 @@ from afl.runtime.errors import RunNotFoundError, TaskNotFoundError
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.types import WorkflowId
 
-T = TypeVar("T")
-
-#: How many of the newest records are looked through for the beginning of an id.
-SEARCHED = 10_000
 #: Fewer characters fit something by chance.
-_SHORTEST = 4
+SHORTEST = 4
+#: Ids that are asked for; who gives a beginning of more has to say more anyway.
+_ASKED = 100
 #: Candidates that a message names.
 _NAMED = 3
 
@@ -41,8 +38,7 @@ def find_run(store: PersistenceAPI, text: str) -> RunnerDefinition:
     found = store.get_run(WorkflowId(text))
     if found is not None:
         return found
-    ids = (each.workflow_id for each in _newest(store.get_all_runners, text))
-    full = only_beginning(text, ids, "run")
+    full = only_beginning(text, _beginning(store.find_run_ids, text), "run")
     found = store.get_run(WorkflowId(full)) if full is not None else None
     if found is None:
         raise RunNotFoundError(text)
@@ -55,8 +51,7 @@ def find_task(store: PersistenceAPI, text: str) -> TaskDefinition:
     found = store.get_task(text)
     if found is not None:
         return found
-    ids = (each.uuid for each in _newest(store.get_all_tasks, text))
-    full = only_beginning(text, ids, "task")
+    full = only_beginning(text, _beginning(store.find_task_ids, text), "task")
     found = store.get_task(full) if full is not None else None
     if found is None:
         raise TaskNotFoundError(text)
@@ -86,33 +81,17 @@ def find_server(store: PersistenceAPI, text: str) -> ServerDefinition:
     return found
 
 
-def _newest(read: Callable[[int], list[T]], text: str) -> list[T]:
-    """What a beginning is looked for in; nothing if it is too short to mean anything."""
-    return read(SEARCHED) if len(text) >= _SHORTEST else []
+def _beginning(find: Callable[[str, int], list[str]], text: str) -> list[str]:
+    """The ids that begin like this; none if that is too short to mean anything."""
+    return find(text, _ASKED) if len(text) >= SHORTEST else []
 
 
 def only_beginning(text: str, ids: Iterable[str], kind: str) -> str | None:
     """The one id that begins like this; None if none does. Raises UsageError for several."""
-    if len(text) < _SHORTEST:
+    if len(text) < SHORTEST:
         return None
     fitting = sorted({each for each in ids if each.startswith(text)})
     if len(fitting) > 1:
         names = ", ".join(fitting[:_NAMED]) + (", …" if len(fitting) > _NAMED else "")
         raise UsageError(f"{text} is the beginning of {len(fitting)} {kind}s: {names}; say more")
     return fitting[0] if fitting else None
-
-
-def newest_that_fit(
-    read: Callable[[int], list[T]], fits: Callable[[T], bool], limit: int
-) -> list[T]:
-    """The first `limit` records that fit, of a reader that gives as many of the newest as asked.
-
-    Asks for more and more until there are enough, so what is common is found soon.
-    """
-    window = limit
-    while True:
-        found = read(window)
-        fitting = [each for each in found if fits(each)]
-        if len(fitting) >= limit or len(found) < window:
-            return fitting[:limit]
-        window *= 4

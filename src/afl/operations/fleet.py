@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from afl.backoff import parse_duration
 from afl.errors import UsageError
 from afl.operations.finding import ServerNotFound
 from afl.operations.reading import moment
 from afl.runtime.entities import ServerDefinition
-from afl.runtime.fleet import DRAIN, MISSED_BEATS, ON_DUTY
+from afl.runtime.fleet import DRAIN, ON_DUTY
+from afl.runtime.fleet import is_alive as heard_lately
 from afl.runtime.persistence import PersistenceAPI
 
-#: How often a server beats that was told nothing else.
+#: How often a server beats that does not say.
 _USUAL_BEAT_MS = 10_000
-#: A server that has been silent for longer is taken for dead.
-SILENT_AFTER_MS = MISSED_BEATS * _USUAL_BEAT_MS
+_MINUTE_MS = 60_000
+#: Servers removed in one transaction.
+_BATCH = 100
+#: Minutes of the past that are shown.
+_MINUTES = 60
 
 
 @dataclass(frozen=True)
@@ -32,8 +39,9 @@ class ServerView:
     #: Works, and has been heard of lately.
     is_alive: bool
     started: datetime | None
-    #: Seconds since it was heard of.
+    #: Seconds since it was heard of, and how often it means to be.
     beat_age_s: float
+    beat_s: float
     #: `drain`, or nothing.
     wanted: str
     task_list: str
@@ -50,17 +58,70 @@ class ServerView:
     incidents: list[dict[str, Any]]
 
 
+@dataclass(frozen=True)
+class Minute:
+    """What was finished in one minute, by all servers."""
+
+    time: datetime | None
+    handled: int
+    failed: int
+
+
+@dataclass(frozen=True)
+class FleetView:
+    """All servers, and what they do together."""
+
+    #: Those that are alive first, then the last ones that were.
+    servers: tuple[ServerView, ...]
+    alive: int
+    in_flight: int
+    #: Each of the last sixty minutes, oldest first; the last one goes on.
+    throughput: tuple[Minute, ...]
+
+
 def is_alive(server: ServerDefinition, now_ms: int) -> bool:
     """Whether it works, and was heard of lately."""
-    return server.state in ON_DUTY and now_ms - server.ping_time <= SILENT_AFTER_MS
+    return heard_lately(server, now_ms, _USUAL_BEAT_MS / 1000)
+
+
+def fleet(store: PersistenceAPI) -> FleetView:
+    """All servers with what they have done in the last hour."""
+    now, servers = store.now_ms(), store.get_all_servers()
+    shown = _views(servers, now)
+    alive = [each for each in shown if each.is_alive]
+    in_flight = sum(each.in_flight for each in alive)
+    return FleetView(tuple(shown), len(alive), in_flight, throughput(servers, now))
+
+
+def throughput(servers: Iterable[ServerDefinition], now_ms: int) -> tuple[Minute, ...]:
+    """Tasks finished in each of the last sixty minutes, as servers told with their beats."""
+    handled: Counter[int] = Counter()
+    failed: Counter[int] = Counter()
+    for each in (count for server in servers for count in server.finished):
+        handled[each.time] += each.handled
+        failed[each.time] += each.not_handled
+    last = now_ms - now_ms % _MINUTE_MS
+    times = range(last - (_MINUTES - 1) * _MINUTE_MS, last + 1, _MINUTE_MS)
+    return tuple(Minute(moment(each), handled[each], failed[each]) for each in times)
+
+
+def prune_servers(store: PersistenceAPI, keep: str) -> int:
+    """Forget servers that nobody has heard of for as long as `keep` says (`7d`); how many."""
+    keep_ms, removed = int(parse_duration(keep) * 1000), 0
+    while (batch := store.prune_servers(keep_ms, _BATCH)) == _BATCH:
+        removed += batch
+    return removed + batch
 
 
 def list_servers(store: PersistenceAPI, *, only_alive: bool = False) -> list[ServerView]:
     """All servers, those that are alive first, then the last ones that were."""
-    now = store.now_ms()
-    found = [view(each, now) for each in store.get_all_servers()]
-    shown = [each for each in found if each.is_alive or not only_alive]
-    return sorted(shown, key=lambda each: (not each.is_alive, each.beat_age_s, each.server))
+    found = _views(store.get_all_servers(), store.now_ms())
+    return [each for each in found if each.is_alive or not only_alive]
+
+
+def _views(servers: Iterable[ServerDefinition], now: int) -> list[ServerView]:
+    found = [view(each, now) for each in servers]
+    return sorted(found, key=lambda each: (not each.is_alive, each.beat_age_s, each.server))
 
 
 def view(server: ServerDefinition, now_ms: int) -> ServerView:
@@ -76,6 +137,7 @@ def view(server: ServerDefinition, now_ms: int) -> ServerView:
         is_alive=is_alive(server, now_ms),
         started=moment(server.start_time),
         beat_age_s=max(now_ms - server.ping_time, 0) / 1000,
+        beat_s=(server.beat_ms or _USUAL_BEAT_MS) / 1000,
         wanted=server.wanted,
         task_list=server.task_list,
         topics=list(server.topics),

@@ -5,14 +5,15 @@ Times are datetimes in UTC. A list of runs reads their records only; a single ru
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from afl.clock import SYSTEM_CLOCK, Clock
 from afl.errors import UsageError
-from afl.operations.finding import newest_that_fit
+from afl.operations.finding import SHORTEST
 from afl.runtime.entities import (
     LogDefinition,
     RunnerDefinition,
@@ -20,6 +21,7 @@ from afl.runtime.entities import (
     TaskDefinition,
     TaskState,
 )
+from afl.runtime.listing import RunQuery
 from afl.runtime.names import short_name
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.states import StepState
@@ -29,8 +31,8 @@ from afl.runtime.types import AttributeValue, WorkflowId
 #: Seconds between two looks at a run, and how many times as long as the look itself.
 _REFRESH_S = 1.0
 _SHARE = 20
-#: Seconds between two looks at a log.
-_LOOK_S = 0.5
+#: Ids that may begin with a text that is looked for.
+_IDS = 1000
 #: A task that is over by the failure of its handler has counted its last delivery as that failure.
 _FAILED_STATES = frozenset({TaskState.FAILED, TaskState.IGNORED})
 
@@ -75,6 +77,68 @@ def summary(run: RunnerDefinition, now_ms: int) -> RunSummary:
     )
 
 
+@dataclass(frozen=True)
+class RunPage:
+    """Some runs of a list, newest first."""
+
+    runs: tuple[RunSummary, ...]
+    #: What gives the next page; None if this is the last one.
+    cursor: str | None
+
+
+def run_page(
+    store: PersistenceAPI,
+    *,
+    state: str | None = None,
+    workflow: str | None = None,
+    text: str | None = None,
+    limit: int = 50,
+    cursor: str | None = None,
+) -> RunPage:
+    """The newest runs that fit, from a cursor on. `workflow` is a qualified or a short name;
+    `text` the beginning of one, or of the id of a run.
+
+    Raises UsageError for a state that no run can have, and for a cursor that is none.
+    """
+    if state is not None:
+        require_state(state, RunnerState)
+    page = store.list_runs(_query(store, state, workflow, text), limit, cursor)
+    now = store.now_ms()
+    runs = tuple(summary(each, now) for each in page.items)
+    return RunPage(runs, page.cursor if page.has_more else None)
+
+
+def _query(
+    store: PersistenceAPI, state: str | None, workflow: str | None, text: str | None
+) -> RunQuery:
+    if workflow is None and not text:
+        return RunQuery(state)
+    names = store.list_run_workflows()
+    if workflow is not None:
+        names = [each for each in names if workflow in (each, short_name(each))]
+    if not text:
+        return RunQuery(state, tuple(names))
+    begun = tuple(each for each in names if _begins(each, text))
+    ids = _ids(store, text)
+    if workflow is not None:
+        # Either all runs of a workflow fit by its name, or some by their ids.
+        ids = () if begun else tuple(each for each in ids if _is_of(store, each, names))
+    return RunQuery(state, begun, ids)
+
+
+def _begins(name: str, text: str) -> bool:
+    return any(each.casefold().startswith(text.casefold()) for each in (name, short_name(name)))
+
+
+def _ids(store: PersistenceAPI, text: str) -> tuple[str, ...]:
+    return tuple(store.find_run_ids(text, _IDS)) if len(text) >= SHORTEST else ()
+
+
+def _is_of(store: PersistenceAPI, run_id: str, workflows: Sequence[str]) -> bool:
+    run = store.get_run(WorkflowId(run_id))
+    return run is not None and run.workflow.name in workflows
+
+
 def list_runs(
     store: PersistenceAPI,
     *,
@@ -82,35 +146,14 @@ def list_runs(
     workflow: str | None = None,
     limit: int = 50,
 ) -> list[RunSummary]:
-    """The newest runs, newest first. `workflow` is a qualified or a short name.
-
-    Raises UsageError for a state that no run can have.
-    """
-    if state is not None:
-        require_state(state, RunnerState)
-
-    def fits(run: RunnerDefinition) -> bool:
-        names = (run.workflow.name, short_name(run.workflow.name))
-        return (workflow is None or workflow in names) and (state is None or run.state == state)
-
-    found = newest_that_fit(_runs_in(store, state), fits, limit)
-    now = store.now_ms()
-    return [summary(each, now) for each in found]
+    """The runs of the first page alone."""
+    return list(run_page(store, state=state, workflow=workflow, limit=limit).runs)
 
 
 def require_state(state: str, states: type[RunnerState] | type[TaskState]) -> None:
     known = [each.value for each in states]
     if state not in known:
         raise UsageError(f"there is no state '{state}'; use one of {', '.join(known)}")
-
-
-def _runs_in(store: PersistenceAPI, state: str | None) -> Callable[[int], list[RunnerDefinition]]:
-    # Most runs are completed, so the newest of them are soon found; runs in any other state are
-    # few, and the store keeps them apart.
-    if state in (None, RunnerState.COMPLETED):
-        return store.get_all_runners
-    newest_first = store.get_runners_by_state(str(state))[::-1]
-    return lambda limit: newest_first[:limit]
 
 
 # One run
@@ -135,6 +178,13 @@ class StepView:
     error: dict[str, Any] | None
     #: The state of its task, if it has one.
     task: str | None
+    #: The step that this one is in; None for the workflow itself.
+    parent: str | None
+    #: The statement of the program that it does; rounds of a loop have the same one.
+    statement: str | None
+    started: datetime | None
+    #: None as long as it goes on.
+    ended: datetime | None
     steps: tuple[StepView, ...] = ()
 
     def walk(self) -> Iterator[StepView]:
@@ -159,38 +209,81 @@ def detail(store: PersistenceAPI, run: RunnerDefinition) -> RunDetail:
     """A run with all its steps. Reads all of them: not for polling."""
     steps = store.get_steps_by_workflow(WorkflowId(run.workflow_id))
     tasks = {each.step_id: each for each in store.get_tasks_by_runner(run.uuid)}
-    below: dict[str | None, list[StepDefinition]] = {}
-    for each in steps:
-        below.setdefault(each.block_id or each.container_id, []).append(each)
-    root = next(iter(below.get(None, [])), None)
+    root = tree_of(step_view(each, tasks.get(each.id)) for each in steps)
+    shown = summary(run, store.now_ms())
+    if root is not None and run.is_over:
+        root = replace(root, ended=shown.ended)
     return RunDetail(
-        summary(run, store.now_ms()),
+        shown,
         {each.name: each.value for each in run.parameters},
-        _values(root.attributes.returns) if root is not None else {},
-        None if root is None else _view(root, below, tasks),
+        {} if root is None else root.outputs,
+        root,
     )
 
 
-def _view(
-    step: StepDefinition,
-    below: Mapping[str | None, list[StepDefinition]],
-    tasks: Mapping[str, TaskDefinition],
-) -> StepView:
-    task = tasks.get(step.id)
+def step_view(step: StepDefinition, task: TaskDefinition | None) -> StepView:
+    """A step by itself, without those inside it."""
     error = _error(step)
+    state = _state(step, task, error)
+    is_over = state not in ("waiting", "running")
     return StepView(
         step.id,
         step.name,
         str(step.object_type),
         step.facet_name,
-        _state(step, task, error),
+        state,
         0 if task is None else attempts(task),
         _values(step.attributes.params),
         _values(step.attributes.returns),
         error,
         None if task is None else str(task.state),
-        tuple(_view(each, below, tasks) for each in below.get(step.id, [])),
+        step.block_id or step.container_id,
+        step.statement_id,
+        moment(step.timestamp or 0),
+        moment((task.updated if task is not None else step.timestamp) or 0) if is_over else None,
     )
+
+
+def tree_of(steps: Iterable[StepView]) -> StepView | None:
+    """The steps of a run inside each other; None if there is none without a parent.
+
+    A step with others inside ends with the last of them: nobody notes when.
+    """
+    below: dict[str | None, list[StepView]] = {}
+    for each in steps:
+        below.setdefault(each.parent, []).append(each)
+
+    def grown(step: StepView) -> StepView:
+        inside = tuple(map(grown, below.get(step.step, ())))
+        ends = [each.ended for each in (step, *inside) if each.ended is not None]
+        return replace(step, steps=inside, ended=max(ends) if step.ended else None)
+
+    roots = below.get(None, [])
+    return grown(roots[0]) if roots else None
+
+
+@dataclass(frozen=True)
+class TimelineRow:
+    """A step of a run as a bar: who, how deep inside, from when to when."""
+
+    step: str
+    name: str
+    facet: str
+    depth: int
+    state: str
+    started: datetime | None
+    ended: datetime | None
+
+
+def timeline(root: StepView) -> Iterator[TimelineRow]:
+    """The bars of a step and of all inside it, in reading order."""
+    yield from _bars(root, 0)
+
+
+def _bars(step: StepView, depth: int) -> Iterator[TimelineRow]:
+    yield TimelineRow(step.step, step.name, step.facet, depth, step.state, step.started, step.ended)
+    for each in step.steps:
+        yield from _bars(each, depth + 1)
 
 
 def _values(attributes: Mapping[str, AttributeValue]) -> dict[str, Any]:
@@ -300,29 +393,34 @@ class LogLine:
 
 
 class LogReader:
-    """The log of a run, from its beginning; each line once."""
+    """The log of a run, from its beginning; each line once, in the order of their arrival."""
 
     def __init__(self, store: PersistenceAPI, run: RunnerDefinition) -> None:
         self._store = store
         self._run = run
-        self._seen: set[str] = set()
+        self._cursor: str | None = None
 
     def news(self) -> list[LogLine]:
         """The lines that have come since the last time."""
-        logs = self._store.get_logs_by_runner(self._run.uuid)
-        # By id: lines of other processes may come to stand before those that were read.
-        fresh = [each for each in logs if each.uuid not in self._seen]
-        self._seen.update(each.uuid for each in fresh)
-        return [_line(each) for each in fresh]
+        lines: list[LogLine] = []
+        has_more = True
+        while has_more:
+            page = self._store.list_logs(self._run.uuid, cursor=self._cursor)
+            self._cursor, has_more = page.cursor, page.has_more
+            lines += map(_line, page.items)
+        return lines
 
-    def follow(self) -> Iterator[LogLine]:
-        """The lines as they come, until the run is over."""
-        yield from self.news()
-        is_over = False
-        while not is_over:
-            # Asked before reading: what is written until the end is read once more.
-            is_over = self._store.wait_for_run(WorkflowId(self._run.workflow_id), _LOOK_S)
+    def follow(self, stop: threading.Event | None = None) -> Iterator[LogLine]:
+        """The lines as they come, until the run is over or `stop` is set."""
+        run_id, record = WorkflowId(self._run.workflow_id), WorkflowId(self._run.uuid)
+        while True:
+            # Asked in this order: what is written until the end is read once more.
+            seen = self._store.changes_seen(record)
+            is_over = self._store.wait_for_run(run_id, 0)
             yield from self.news()
+            if is_over or (stop is not None and stop.is_set()):
+                return
+            self._store.wait_for_change(record, seen, stop=stop)
 
 
 def _line(log: LogDefinition) -> LogLine:

@@ -6,7 +6,7 @@ or `NotFound`; a run that did not complete is told by `RunFailed` or `RunCancell
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from afl.operations.inputs import check_inputs
 from afl.runtime.entities import ENDED_RUNNER_STATES, RunnerDefinition, RunnerState, TaskState
 from afl.runtime.errors import InvalidRunStateError, InvalidStepStateError, RunNotFoundError
 from afl.runtime.evaluator import Evaluator
+from afl.runtime.listing import RunQuery
 from afl.runtime.persistence import DEFAULT_TASK_LIST, PersistenceAPI, Pruned
 from afl.runtime.types import StepId, WorkflowId
 
@@ -205,9 +206,18 @@ def prune(store: PersistenceAPI, keep: str, *, limit: int | None = None) -> Prun
 def prunable(store: PersistenceAPI, keep: str) -> list[RunnerDefinition]:
     """The runs that `prune` would remove, oldest first. Nothing is changed."""
     now, keep_ms = store.now_ms(), _keep_ms(keep)
-    over = [run for state in ENDED_RUNNER_STATES for run in store.get_runners_by_state(state)]
-    old = [run for run in over if _is_old(run, now, keep_ms)]
+    old = [run for run in _ended(store) if _is_old(run, now, keep_ms)]
     return sorted(old, key=lambda run: (run.end_time, run.uuid))
+
+
+def _ended(store: PersistenceAPI) -> Iterator[RunnerDefinition]:
+    """All runs that are over, without their parameters: there may be many."""
+    for state in ENDED_RUNNER_STATES:
+        page = store.list_runs(RunQuery(state), _BATCH)
+        yield from page.items
+        while page.has_more:
+            page = store.list_runs(RunQuery(state), _BATCH, page.cursor)
+            yield from page.items
 
 
 def _is_old(run: RunnerDefinition, now: int, keep_ms: int) -> bool:

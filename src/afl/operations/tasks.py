@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
 from afl.operations import fleet
-from afl.operations.finding import newest_that_fit
 from afl.operations.reading import attempts, moment, require_state
 from afl.runtime.entities import TaskDefinition, TaskState
 from afl.runtime.evaluator import Evaluator
-from afl.runtime.names import AmbiguousHandler, handler_for, short_name
+from afl.runtime.listing import Count, Page, TaskQuery
+from afl.runtime.names import AmbiguousHandler, handler_for
 from afl.runtime.own_lists import OWN_LIST
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.types import StepId
 
 #: Tasks of the runtime itself are called so; every worker does them.
 _OWN_NAMES = "afl:"
+#: Pages of pending tasks that are looked through for one page of those that nobody serves.
+_PAGES = 20
 
 
 @dataclass(frozen=True)
@@ -63,13 +64,17 @@ class Serving:
     def serves(self, task: TaskDefinition) -> bool:
         """Whether the task need not wait for ever. Registrations serve every task list, because a
         worker for it can be started at any time."""
+        return self.serves_name(task.name, task.task_list_name)
+
+    def serves_name(self, name: str, task_list: str) -> bool:
+        """The same of all tasks of a name in a list."""
         # Who runs a list of its own does all of its tasks; the store knows no server of it.
-        if task.task_list_name.startswith(OWN_LIST) or task.name.startswith(_OWN_NAMES):
+        if task_list.startswith(OWN_LIST) or name.startswith(_OWN_NAMES):
             return True
-        key = (task.name, task.task_list_name)
+        key = (name, task_list)
         if key not in self._known:
-            names = self.registered | self.by_servers.get(task.task_list_name, frozenset())
-            self._known[key] = _is_served(task.name, names)
+            names = self.registered | self.by_servers.get(task_list, frozenset())
+            self._known[key] = _is_served(name, names)
         return self._known[key]
 
 
@@ -92,11 +97,71 @@ def serving(store: PersistenceAPI) -> Serving:
     return Serving(frozenset(registered), by_servers)
 
 
+# Queues
+
+
+@dataclass(frozen=True)
+class QueueView:
+    """Pending tasks of one facet in one task list."""
+
+    task_list: str
+    #: Qualified facet name.
+    facet: str
+    waiting: Count
+    #: Those of paused runs.
+    held: Count
+    #: How long the next one has waited; 0 if none does.
+    oldest_age_s: float
+    #: Nobody is there who could do them.
+    is_unserved: bool
+
+
+def queues(store: PersistenceAPI) -> list[QueueView]:
+    """What waits, by list and facet."""
+    who, now = serving(store), store.now_ms()
+    return [
+        QueueView(
+            each.task_list,
+            each.name,
+            each.waiting,
+            each.held,
+            max(now - each.oldest, 0) / 1000 if each.oldest else 0.0,
+            not who.serves_name(each.name, each.task_list),
+        )
+        for each in store.list_queues()
+    ]
+
+
 def unserved(store: PersistenceAPI, limit: int = 100) -> list[TaskDefinition]:
     """Pending tasks that nobody can do: no enabled registration has their name, and no server
     that is alive. They wait until one comes; nothing fails them."""
-    who = serving(store)
-    return newest_that_fit(_in_state(store, TaskState.PENDING), lambda t: not who.serves(t), limit)
+    return _unserved(store, TaskQuery(), limit, None, serving(store)).items
+
+
+def _unserved(
+    store: PersistenceAPI, query: TaskQuery, limit: int, cursor: str | None, who: Serving
+) -> Page[TaskDefinition]:
+    """Pages of pending tasks are looked through, but only if some queue has such tasks."""
+    names = [
+        (each.task_list, each.name)
+        for each in store.list_queues(0)
+        if not who.serves_name(each.name, each.task_list)
+    ]
+    query = replace(query, state=TaskState.PENDING)
+    if len(names) == 1:
+        [(task_list, name)] = names
+        fits = query.names(name) and query.task_list in (None, task_list)
+        names = names if fits else []
+        query = replace(query, name=name, task_list=task_list)
+    page = Page[TaskDefinition]([], cursor or "", bool(names))
+    found: list[TaskDefinition] = []
+    for _ in range(_PAGES):
+        if not page.has_more or len(found) >= limit:
+            break
+        # No more than are still wanted: the cursor must not pass over any.
+        page = store.list_tasks(query, limit - len(found), page.cursor or None)
+        found += [each for each in page.items if not who.serves(each)]
+    return replace(page, items=found)
 
 
 # Looking
@@ -124,6 +189,44 @@ def view(task: TaskDefinition, who: Serving) -> TaskView:
     )
 
 
+@dataclass(frozen=True)
+class TaskPage:
+    """Some tasks of a list, newest first."""
+
+    tasks: tuple[TaskView, ...]
+    #: What gives the next page; None if this is the last one. A page may be short and not the
+    #: last: the store looks at a number of tasks for each.
+    cursor: str | None
+
+
+def task_page(
+    store: PersistenceAPI,
+    *,
+    state: str | None = None,
+    facet: str | None = None,
+    task_list: str | None = None,
+    run: str | None = None,
+    only_unserved: bool = False,
+    limit: int = 50,
+    cursor: str | None = None,
+) -> TaskPage:
+    """The newest tasks that fit, from a cursor on. `facet` is a qualified or a short name, `run`
+    the id of a run.
+
+    Raises UsageError for a state that no task can have, and for a cursor that is none.
+    """
+    if state is not None:
+        require_state(state, TaskState)
+    who, query = serving(store), TaskQuery(state, facet, task_list, run)
+    if only_unserved:
+        page = _unserved(store, query, limit, cursor, who)
+    else:
+        page = store.list_tasks(query, limit, cursor)
+    return TaskPage(
+        tuple(view(each, who) for each in page.items), page.cursor if page.has_more else None
+    )
+
+
 def list_tasks(
     store: PersistenceAPI,
     *,
@@ -133,30 +236,23 @@ def list_tasks(
     only_unserved: bool = False,
     limit: int = 50,
 ) -> list[TaskView]:
-    """The newest tasks, newest first. `facet` is a qualified or a short name.
-
-    Raises UsageError for a state that no task can have.
-    """
-    if state is not None:
-        require_state(state, TaskState)
-    who = serving(store)
-
-    def fits(task: TaskDefinition) -> bool:
-        return (
-            (facet is None or facet in (task.name, short_name(task.name)))
-            and (task_list is None or task_list == task.task_list_name)
-            and not (only_unserved and who.serves(task))
+    """The first `limit` tasks that fit, newest first. Asks for pages until there are enough."""
+    found: list[TaskView] = []
+    cursor: str | None = None
+    while True:
+        page = task_page(
+            store,
+            state=state,
+            facet=facet,
+            task_list=task_list,
+            only_unserved=only_unserved,
+            limit=limit - len(found),
+            cursor=cursor,
         )
-
-    wanted = TaskState.PENDING if only_unserved else state
-    found = newest_that_fit(_in_state(store, wanted), fits, limit)
-    return [view(each, who) for each in found]
-
-
-def _in_state(store: PersistenceAPI, state: str | None) -> Callable[[int], list[TaskDefinition]]:
-    if state is None:
-        return store.get_all_tasks
-    return lambda limit: store.get_tasks_by_state(state, limit)
+        found += page.tasks
+        cursor = page.cursor
+        if cursor is None or len(found) >= limit:
+            return found
 
 
 # Acting

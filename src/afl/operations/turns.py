@@ -7,9 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from afl.errors import UsageError
-from afl.turns.api import Outcome, TurnRecord, TurnState, TurnStore
+from afl.ids import new_id
+from afl.turns.api import Kind, NewTurn, Outcome, TurnRecord, TurnState, TurnStore
 from afl.turns.checkpoints import checkpoint
+from afl.turns.errors import TurnEnded
 from afl.turns.replay import intent_of
+from afl.turns.rules import turn_id_of
 from afl.turns.tokens import Tokens
 from afl.turns.values import decode, encode
 
@@ -26,6 +29,29 @@ class UnknownEffect:
     idempotency_key: str
     #: Since when nobody knows, in milliseconds since 1970.
     since: int
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a turn waits to be told."""
+
+    call_id: str
+    question: Any
+    #: When it was asked, and when nobody waits any more, in milliseconds since 1970.
+    since: int
+    until: int | None
+
+
+def submit_turn(store: TurnStore, loop: str, request: Any, *, key: str | None = None) -> TurnRecord:
+    """Keep a request; whichever loop of this name is free does it. The same key is the same turn.
+
+    Raises KeyReused, and UsageError for what cannot be JSON.
+    """
+    key = new_id() if key is None else key
+    turn_id = turn_id_of(NewTurn(loop, b"", key))
+    # Nothing in it but what follows from the key and the request, so that both can come again.
+    packed = encode({"request": request, "request_id": turn_id})
+    return store.accept(NewTurn(loop, packed, key, is_due=True))
 
 
 def list_turns(
@@ -68,6 +94,30 @@ def resume_by_token(store: TurnStore, token: str, tokens: Tokens | None = None) 
 def cancel_turn(store: TurnStore, turn_id: str, reason: str = "") -> TurnRecord:
     """End it, whoever does it. Raises TurnNotFound, TurnEnded."""
     return store.cancel(turn_id, reason or "an operator cancelled it")
+
+
+def cancel_once(store: TurnStore, turn_id: str, reason: str = "") -> TurnRecord:
+    """The same, however often it is asked for. Raises TurnNotFound; TurnEnded if it came to
+    another end."""
+    try:
+        return cancel_turn(store, turn_id, reason)
+    except TurnEnded as end:
+        if end.turn.state is not TurnState.CANCELLED:
+            raise
+        return end.turn
+
+
+def open_question(store: TurnStore, turn: TurnRecord) -> Question | None:
+    """The last one that a turn asked, while it waits for the answer."""
+    if turn.state is not TurnState.WAITING:
+        return None
+    about = (Kind.INPUT_ASKED, Kind.INPUT_GIVEN, Kind.INPUT_EXPIRED)
+    last = [each for each in store.read(turn.id) if each.kind in about][-1:]
+    if not last or last[0].kind is not Kind.INPUT_ASKED:
+        return None
+    asked, value = last[0], decode(last[0].value)
+    until = None if value["due_in"] is None else asked.at + value["due_in"]
+    return Question(asked.call_id, value["question"], asked.at, until)
 
 
 def answer_turn(store: TurnStore, turn_id: str, answer: Any, *, question: str = "") -> TurnRecord:

@@ -30,7 +30,8 @@ T = TypeVar("T")
 #: What a decision about a run does with its context.
 Act = Callable[[ExecutionContext], T]
 
-NewContext = Callable[[View, RunnerDefinition, Plan], ExecutionContext]
+#: The last one is what all contexts of a batch write.
+NewContext = Callable[[View, RunnerDefinition, Plan, IterationChanges], ExecutionContext]
 
 #: Others wait for the transaction, so it must not become endless.
 _MOST_RESULTS = 256
@@ -38,9 +39,9 @@ _MOST_RESULTS = 256
 
 @dataclass(eq=False, slots=True)
 class Result:
-    """The result of one task, on its way."""
+    """The result of one task, on its way. Knows no group: a circle of the two would keep all
+    that was decided in memory until the collector finds it."""
 
-    group: Group
     task: TaskDefinition
     act: Act[None]
     claim: NextClaim | None = None
@@ -58,7 +59,7 @@ class Group:
         self.results: list[Result] = []
         self.context: ExecutionContext | None = None
 
-    def decide(self, context: ExecutionContext) -> IterationChanges:
+    def decide(self, context: ExecutionContext) -> None:
         """May be done again, with another context and the same results."""
         self.context = context
         for each in self.results:
@@ -69,7 +70,7 @@ class Group:
                 each.refusal = refusal
             run_agenda(context)
             each.claimed = context.claimed
-        return context.finished_changes()
+        context.finished_changes()
 
 
 class Batch:
@@ -90,7 +91,7 @@ class Batch:
 
     def join(
         self, task: TaskDefinition, plan: Plan, act: Act[None], claim: NextClaim | None
-    ) -> Result | None:
+    ) -> tuple[Group, Result] | None:
         """None if it is being decided already, or full, or if the store could not even begin."""
         with self._lock:
             if self._is_closed or self._size == _MOST_RESULTS or self.future.done():
@@ -99,10 +100,10 @@ class Batch:
             if group is None:
                 group = Group(WorkflowId(task.workflow_id), plan)
                 self._groups[task.workflow_id] = group
-            result = Result(group, task, act, claim)
+            result = Result(task, act, claim)
             group.results.append(result)
             self._size += 1
-            return result
+            return group, result
 
     def close(self) -> None:
         """Nobody may join any more."""
@@ -128,31 +129,31 @@ class Batch:
         for each in groups:
             run = known.runs.get(each.workflow_id)
             if run is not None:
-                changes.extend(self._decide_one(each, view, run, known))
+                self._decide_one(each, self._new_context(view, run, each.plan, changes), known)
         return changes
 
     def _decide_alone(self, group: Group, view: View) -> IterationChanges:
-        run = view.get_run(group.workflow_id)
+        changes, run = IterationChanges(), view.get_run(group.workflow_id)
         if run is None:
-            return IterationChanges()
+            return changes
+        context = self._new_context(view, run, group.plan, changes)
         if len(group.results) > 1:
-            return self._decide_one(group, view, run, _Known(view, [group]))
-        return group.decide(self._new_context(view, run, group.plan))
+            self._decide_one(group, context, _Known(view, [group]))
+        else:
+            group.decide(context)
+        return changes
 
-    def _decide_one(
-        self, group: Group, view: View, run: RunnerDefinition, known: _Known
-    ) -> IterationChanges:
-        context = self._new_context(view, run, group.plan)
+    def _decide_one(self, group: Group, context: ExecutionContext, known: _Known) -> None:
         context.adopt(known.steps[group.workflow_id])
         context.adopt_tasks(known.tasks[group.workflow_id])
-        return group.decide(context)
+        group.decide(context)
 
 
-def context_of(result: Result) -> ExecutionContext:
+def context_of(group: Group) -> ExecutionContext:
     """Where it was decided. Raises RunNotFoundError if its run was gone by then."""
-    context = result.group.context
+    context = group.context
     if context is None:
-        raise RunNotFoundError(result.group.workflow_id)
+        raise RunNotFoundError(group.workflow_id)
     return context
 
 

@@ -7,7 +7,8 @@ changes. Reads go through here, so that each step is read once and later reads s
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import cached_property
 from typing import Any, Protocol
 
 from afl.lang import ast
@@ -44,6 +45,7 @@ class ExecutionContext:
         runs_scripts: bool,
         owner: str,
         is_heard: bool = True,
+        changes: IterationChanges | None = None,
     ) -> None:
         self.view = view
         self.run = run
@@ -56,7 +58,8 @@ class ExecutionContext:
         self._is_heard = is_heard
         #: Told to the outside once all is committed.
         self.told: list[tuple[type[Event], dict[str, Any]]] = []
-        self.changes = IterationChanges()
+        #: What is written; contexts that are decided together may share it.
+        self.changes = IterationChanges() if changes is None else changes
         self._steps: dict[StepId, StepDefinition | None] = {}
         self._created: dict[StepId, StepDefinition] = {}
         self._updated: dict[StepId, StepDefinition] = {}
@@ -82,7 +85,7 @@ class ExecutionContext:
     def workflow_id(self) -> WorkflowId:
         return WorkflowId(self.run.workflow_id)
 
-    @property
+    @cached_property
     def workflow(self) -> Declared:
         return self.plan.program.workflow(self.run.workflow.name)
 
@@ -211,14 +214,25 @@ class ExecutionContext:
             self._new_yields[StepId(str(step.container_id))].append(step)
         return self.create(step)
 
-    def yielded(self, container: StepDefinition) -> list[Yielded]:
-        """What all yields into a container gave, those of this invocation among them."""
-        stored = [] if container.id in self._created else self.view.get_yielded(container.id)
-        return stored + [
+    def yielded(
+        self, container: StepDefinition, single: Collection[StatementId] | None = None
+    ) -> list[Yielded]:
+        """What all yields into a container gave, those of this invocation among them.
+
+        `single` are its yields, where each of them can happen only once. If all did here, the
+        store has none: a run whose only block ends asks it nothing.
+        """
+        made = self._new_yields[container.id]
+        new = [
             Yielded(each.statement_id, each.position, each.attributes.values())
-            for each in self._new_yields[container.id]
+            for each in made
             if each.is_complete
         ]
+        if container.id in self._created:
+            return new
+        if single is not None and len(single) == len({each.statement_id for each in made}):
+            return new
+        return self.view.get_yielded(container.id) + new
 
     # Values
 
@@ -320,12 +334,18 @@ class ExecutionContext:
         self.changes.logs.append(log)
 
     def finished_changes(self) -> IterationChanges:
-        self.changes.created_steps = list(self._created.values())
-        self.changes.updated_steps = list(self._updated.values())
-        self.changes.updated_tasks = list(self._moved_tasks.values())
-        if self._is_run_changed and not self.changes.created_runs:
-            self.changes.updated_runs = [self.run]
-        return self.changes
+        """All that is to be written. Asked for once, at the end."""
+        changes = self.changes
+        changes.created_steps.extend(self._created.values())
+        changes.updated_steps.extend(self._updated.values())
+        changes.updated_tasks.extend(self._moved_tasks.values())
+        if self._is_run_changed and not changes.created_runs:
+            changes.updated_runs.append(self.run)
+        if self.run.is_over:
+            # Nobody reads them again: gone with the changes, before the collector looks at them.
+            for each in (self._steps, self._created, self._updated, self._values):
+                each.clear()
+        return changes
 
     def publish(self) -> None:
         """After the commit: remember what containers hold, for the steps to come."""

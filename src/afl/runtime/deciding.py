@@ -15,7 +15,7 @@ from typing import Protocol, TypeVar
 from afl.clock import Clock
 from afl.errors import StoreClosed, StoreUnavailable
 from afl.log import get_logger
-from afl.runtime.batches import Act, Batch, Result, context_of
+from afl.runtime.batches import Act, Batch, Group, Result, context_of
 from afl.runtime.claims import NextClaim
 from afl.runtime.context import ExecutionContext, require_run
 from afl.runtime.entities import RunnerDefinition, TaskDefinition
@@ -73,7 +73,13 @@ class Decisions:
         #: Takes along what comes until it is decided.
         self._batch: Batch | None = None
 
-    def context(self, view: View, run: RunnerDefinition, plan: Plan) -> ExecutionContext:
+    def context(
+        self,
+        view: View,
+        run: RunnerDefinition,
+        plan: Plan,
+        changes: IterationChanges | None = None,
+    ) -> ExecutionContext:
         return ExecutionContext(
             view,
             run,
@@ -83,6 +89,7 @@ class Decisions:
             runs_scripts=self._settings.runs_scripts,
             owner=self._settings.owner,
             is_heard=self._telemetry.is_heard,
+            changes=changes,
         )
 
     def about_run(self, workflow_id: WorkflowId, plan: Plan, act: Act[T]) -> T:
@@ -116,7 +123,7 @@ class Decisions:
             batch = self._batch
             joined = None if batch is None else batch.join(task, plan, act, claim)
             if batch is not None and joined is not None:
-                return _Pending(self, batch, joined)
+                return _Pending(self, batch, *joined)
             batch = self._batch = Batch(self.context)
             first = batch.join(task, plan, act, claim)
             assert first is not None, "a new one has room"
@@ -124,7 +131,7 @@ class Decisions:
                 batch.future = self._decide_later(batch)
         if is_waited_for:
             self._decide_now(batch)
-        return _Pending(self, batch, first)
+        return _Pending(self, batch, *first)
 
     def _decide_later(self, batch: Batch) -> Future[None]:
         try:
@@ -146,7 +153,9 @@ class Decisions:
         finally:
             batch.close()
 
-    def settle(self, batch: Batch, result: Result, timeout: float | None) -> list[TaskDefinition]:
+    def settle(
+        self, batch: Batch, group: Group, result: Result, timeout: float | None
+    ) -> list[TaskDefinition]:
         """Wait until a result is durable, and follow it."""
         try:
             batch.future.result(timeout)
@@ -156,9 +165,9 @@ class Decisions:
             if batch.is_lone:
                 raise
             # A defect, perhaps of another: each tries alone.
-            self.about_run(result.group.workflow_id, result.group.plan, result.act)
+            self.about_run(group.workflow_id, group.plan, result.act)
             return []
-        self._follow_once(batch, context_of(result))
+        self._follow_once(batch, context_of(group))
         if result.refusal is not None:
             raise result.refusal
         return result.claimed
@@ -191,10 +200,11 @@ class Decisions:
 class _Pending:
     decisions: Decisions
     batch: Batch
+    group: Group
     of: Result
 
     def done(self) -> bool:
         return self.batch.future.done()
 
     def result(self, timeout: float | None = None) -> list[TaskDefinition]:
-        return self.decisions.settle(self.batch, self.of, timeout)
+        return self.decisions.settle(self.batch, self.group, self.of, timeout)

@@ -95,10 +95,10 @@ def run_alone(awaitable: Awaitable[Any]) -> Any:
 
 
 def invoke(
-    handler: Handler, task: TaskDefinition, context: HandlerContext, run: Runner = run_alone
+    handler: Handler, task: TaskDefinition, context: HandlerContext | None, run: Runner = run_alone
 ) -> dict[str, Any]:
-    """Let the handler do the task. What it raises comes out; raises NotJson for a result that
-    no step can hold."""
+    """Let the handler do the task; `context` may be None for one that takes none. What it raises
+    comes out; raises NotJson for a result that no step can hold."""
     with handling(task):
         result = _called(handler, task, context)
         if inspect.isawaitable(result):
@@ -117,7 +117,7 @@ async def invoke_async(
         return _checked(handler, result)
 
 
-def _called(handler: Handler, task: TaskDefinition, context: HandlerContext) -> Any:
+def _called(handler: Handler, task: TaskDefinition, context: HandlerContext | None) -> Any:
     payload = {
         **copied(task.data or {}),
         "_facet_name": task.name,

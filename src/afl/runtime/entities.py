@@ -333,6 +333,16 @@ class HandledCount:
 
 
 @dataclass
+class MinuteCount:
+    """What a server finished in one minute."""
+
+    #: Its beginning.
+    time: int
+    handled: int = 0
+    not_handled: int = 0
+
+
+@dataclass
 class ServerDefinition:
     """A worker process as the store sees it."""
 
@@ -361,6 +371,10 @@ class ServerDefinition:
     wanted: str = ""
     #: What went wrong with it: `kind`, `message`, `time`.
     incidents: list[dict[str, Any]] = field(default_factory=list)
+    #: How often it beats; 0 if it does not say.
+    beat_ms: int = 0
+    #: What it finished in the last hour, by minutes; counted by the store, from beat to beat.
+    finished: list[MinuteCount] = field(default_factory=list)
 
 
 # Locks

@@ -27,6 +27,8 @@ _log = get_logger(__name__)
 
 #: A server that has not beaten for so many heartbeats is taken for dead.
 MISSED_BEATS = 3
+#: Servers that nobody has heard of for this long are forgotten.
+KEPT_MS = 7 * 24 * 3_600_000
 #: What an operator wants of a server that shall take no more work.
 DRAIN = "drain"
 #: States of a server that has not said that it is over.
@@ -74,6 +76,7 @@ class ServerRecord:
     ) -> None:
         self._store = store
         self._server = server
+        server.beat_ms = round(interval_s * 1000)
         self._interval_s = interval_s
         self._measure = measure
         self._on_wanted = on_wanted
@@ -179,6 +182,8 @@ class ServerRecord:
 
     def _look_for_lost(self) -> None:
         try:
+            # Who starts makes a record, so who starts also removes some.
+            self._store.prune_servers(KEPT_MS)
             now = self._store.now_ms()
             servers = [
                 each for state in ON_DUTY for each in self._store.get_servers_by_state(state)
@@ -242,8 +247,10 @@ def _is_gone(server: ServerDefinition) -> bool:
 
 
 def is_alive(server: ServerDefinition, now: int, interval_s: float) -> bool:
-    """Whether a server is on duty and has beaten lately."""
-    return server.state in ON_DUTY and now - server.ping_time <= MISSED_BEATS * interval_s * 1000
+    """Whether a server is on duty and has beaten lately, by the interval that it names, or this
+    one."""
+    interval_ms = server.beat_ms or interval_s * 1000
+    return server.state in ON_DUTY and now - server.ping_time <= MISSED_BEATS * interval_ms
 
 
 def own_addresses() -> list[str]:

@@ -11,7 +11,10 @@ suite in `afl.testing.contracts` examines it.
 - **The store's clock.** Leases, locks and waits end by `now_ms()` of the store, never by a
   worker's clock. A lease holds while `now < lease_expires <= now + lease_ms`.
 - **Announcements.** A committed task wakes `wait_for_work`, a run that ended wakes
-  `wait_for_run`, within milliseconds, in all processes on the store.
+  `wait_for_run`, and what changes in a run wakes `wait_for_change`, within milliseconds, in all
+  processes on the store.
+- **Pages.** Lists that may be long are given in pages (`afl.runtime.listing`), by an index: the
+  first page of a million records costs what the first page of a hundred does.
 
 Who is refused gets an error of `afl.errors.StoreError`; nothing is ever applied in part.
 """
@@ -43,6 +46,7 @@ from afl.runtime.entities import (
     TaskState,
     WorkflowDefinition,
 )
+from afl.runtime.listing import COUNTED, Count, Page, Queue, RunQuery, TaskQuery
 from afl.runtime.states import EventState
 from afl.runtime.step import StepDefinition
 from afl.runtime.types import BlockId, EventId, StatementId, StepId, WorkflowId
@@ -143,6 +147,19 @@ class IterationChanges:
         """Take along what was decided about something else: no step, task or run is in both."""
         for name, each in vars(more).items():
             getattr(self, name).extend(each)
+
+    def touched_runs(self) -> set[str]:
+        """Ids of the runs that this changes something of, and of their records."""
+        touched: set[str] = {each.workflow_id for each in self.created_steps}
+        touched.update([each.workflow_id for each in self.updated_steps])
+        for tasks in (self.created_tasks, self.updated_tasks):
+            touched.update([each.workflow_id for each in tasks])
+            touched.update([each.runner_id for each in tasks])
+        for runs in (self.created_runs, self.updated_runs):
+            touched.update([each.workflow_id for each in runs])
+            touched.update([each.uuid for each in runs])
+        touched.update([each.runner_id for each in self.logs])
+        return touched
 
     @property
     def has_changes(self) -> bool:
@@ -274,6 +291,15 @@ class StepStore(Protocol):
 
     def step_exists(self, statement_id: StatementId, block_id: BlockId | None) -> bool: ...
 
+    def list_steps(
+        self, workflow_id: WorkflowId, limit: int = 1000, cursor: str | None = None
+    ) -> Page[StepDefinition]:
+        """Steps of a run in the order of their creation. The cursor of the last page gives those
+        that are created later."""
+
+    def changed_steps(self, known: Mapping[StepId, int]) -> list[StepDefinition]:
+        """Those of these steps whose `sequence` is not the given one any more."""
+
     def save_step(self, step: StepDefinition) -> None:
         """Insert or replace; raises `Conflict` if it was written since it was read, or if its
         statement has another step in that block. Afterwards `step.sequence` is the stored one."""
@@ -305,6 +331,25 @@ class TaskStore(Protocol):
     def get_tasks_by_runner(self, runner_id: str) -> list[TaskDefinition]: ...
 
     def get_tasks_by_state(self, state: str, limit: int = 100) -> list[TaskDefinition]: ...
+
+    def list_tasks(
+        self, query: TaskQuery, limit: int = 50, cursor: str | None = None
+    ) -> Page[TaskDefinition]:
+        """The newest tasks that fit, newest first."""
+
+    def count_tasks(self, limit: int = COUNTED) -> dict[str, Count]:
+        """How many there are in each state, counting no further than the limit. Not of those
+        that are completed: they are kept without an index, and nobody waits for them."""
+
+    def list_queues(self, limit: int = COUNTED) -> list[Queue]:
+        """The pending tasks of each list and name, counting no further than the limit; by list
+        and name. Costs what there are names, and what is counted."""
+
+    def find_task_ids(self, prefix: str, limit: int = 10) -> list[str]:
+        """Ids of tasks that begin like this, in their order."""
+
+    def changed_tasks(self, known: Mapping[str, int]) -> list[TaskDefinition]:
+        """Those of these tasks whose `version` is not the given one any more."""
 
     def save_task(self, task: TaskDefinition) -> None:
         """Insert or replace. Raises `Conflict` if a step would have two running tasks, if the
@@ -409,6 +454,10 @@ class FleetStore(Protocol):
         """Declare a server that ended without saying so: ERROR, with this incident. False if it
         is not there, or is SHUTDOWN or ERROR already: each end is reported once."""
 
+    def prune_servers(self, keep_ms: int, limit: int = 100) -> int:
+        """Remove up to `limit` servers that were not heard of for more than `keep_ms`, whatever
+        they said last; how many there were."""
+
 
 class FlowStore(Protocol):
     def save_flow(self, flow: FlowDefinition) -> None: ...
@@ -455,6 +504,21 @@ class RunStore(Protocol):
     def get_all_runners(self, limit: int = 100) -> list[RunnerDefinition]:
         """Newest first."""
 
+    def list_runs(
+        self, query: RunQuery, limit: int = 50, cursor: str | None = None
+    ) -> Page[RunnerDefinition]:
+        """The newest runs that fit, newest first, without their parameters."""
+
+    def count_runs(self, limit: int = COUNTED) -> dict[str, Count]:
+        """How many there are in each state that some are in, counting no further than the
+        limit."""
+
+    def list_run_workflows(self) -> list[str]:
+        """The qualified names of workflows that there are runs of, in their order."""
+
+    def find_run_ids(self, prefix: str, limit: int = 10) -> list[str]:
+        """Ids of runs (`workflow_id`) that begin like this, in their order."""
+
     def update_runner_state(self, runner_id: str, state: str) -> bool:
         """Whether the run is there. An end sets its end time, which its retention counts from."""
 
@@ -466,6 +530,28 @@ class RunStore(Protocol):
         stop: threading.Event | None = None,
     ) -> bool:
         """Wait until the run is over: True. False at the timeout and when `stop` is set."""
+
+    def changes_seen(self, workflow_id: WorkflowId) -> int:
+        """A number, good for this store object only, that changes when something of the run may
+        have: its steps, tasks, logs, or the run itself. Take it before you look at them.
+
+        A claim of a task alone need not change it: who shows claims looks again by himself.
+        """
+
+    def wait_for_change(
+        self,
+        workflow_id: WorkflowId,
+        seen: int,
+        timeout: float | None = None,
+        *,
+        stop: threading.Event | None = None,
+    ) -> bool:
+        """Wait until `changes_seen` is not `seen`: True, now and then also for nothing. False at
+        the timeout and when `stop` is set.
+
+        Where a run has a record of another id (`runner_id`), logs are announced by that one, and
+        tasks and the run itself by both.
+        """
 
     def prune_runs(self, keep_ms: int, limit: int = 100) -> Pruned:
         """Remove up to `limit` runs that ended more than `keep_ms` ago (or as long ago as their
@@ -521,6 +607,12 @@ class LogStore(Protocol):
 
     def get_logs_by_runner(self, runner_id: str) -> list[LogDefinition]:
         """In their order."""
+
+    def list_logs(
+        self, runner_id: str, limit: int = 1000, cursor: str | None = None
+    ) -> Page[LogDefinition]:
+        """Lines in the order of their arrival. The cursor of the last page gives those that
+        arrive later, each once."""
 
 
 class SourceStore(Protocol):

@@ -12,7 +12,7 @@ whom it unblocks, and searches nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -131,6 +131,8 @@ class Plan:
         self._bodies: dict[str, Bodies] = {}
         self._statements: dict[StatementId | None, Statement] = {}
         self._blocks: dict[str, Block] = {}
+        #: Where steps have work, by statement and by workflow: noted by who lets them go on.
+        self.stages: dict[str, Mapping[str, str]] = {}
         #: Bodies of steps whose statements are still to be made: nesting costs no stack.
         self._pending: list[tuple[Bodies, ast.Body, ast.CatchClause | None, str]] = []
         for declared in program:

@@ -10,35 +10,67 @@ then its container does, unless a `catch` stops it; then the run.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from afl.lang.expressions import EvaluationError
 from afl.runtime.context import ExecutionContext
 from afl.runtime.entities import RunnerState
 from afl.runtime.errors import StepFailure
 from afl.runtime.handlers import HANDLERS
-from afl.runtime.handlers.blocks import begin_block, catches_of, spawn_rounds
+from afl.runtime.handlers.blocks import begin_block, bodies_of, catches_of, spawn_rounds
+from afl.runtime.handlers.initialization import is_event
+from afl.runtime.handlers.scripts import script_of
 from afl.runtime.persistence import child_id
 from afl.runtime.plan import Statement
-from afl.runtime.states import StepState, select_transitions
+from afl.runtime.states import BLOCK_TRANSITIONS, StepState, select_transitions
 from afl.runtime.step import StepDefinition
 from afl.runtime.types import ObjectType
 from afl.telemetry import StepEnded
 
 
-def _stages(transitions: Mapping[str, str]) -> dict[str, str]:
+def _stages(transitions: Mapping[str, str], without: Collection[str] = ()) -> dict[str, str]:
     """For each state the next one that has work, or the last: the others are passed at once."""
     stages: dict[str, str] = {}
     for state, following in transitions.items():
-        while following not in HANDLERS and following in transitions:
+        while following in transitions and (following not in HANDLERS or following in without):
             following = transitions[following]
         stages[state] = following
     return stages
 
 
-_STAGES: dict[str, dict[str, str]] = {
-    kind: _stages(select_transitions(kind)) for kind in ObjectType
-}
+_BLOCK_STAGES = _stages(BLOCK_TRANSITIONS)
+_SCRIPT = (StepState.FACET_SCRIPTS_BEGIN,)
+_EVENT = (StepState.EVENT_TRANSMIT,)
+_BODY = (
+    StepState.STATEMENT_BLOCKS_BEGIN,
+    StepState.STATEMENT_BLOCKS_CONTINUE,
+    StepState.STATEMENT_CAPTURE_BEGIN,
+)
+
+
+def _stages_of(step: StepDefinition, context: ExecutionContext) -> Mapping[str, str]:
+    """Where a step has work. Known from the text, so it is found out once for each statement:
+    most have no script and no body, and need not be asked for them at every step."""
+    if step.is_block:
+        return _BLOCK_STAGES
+    key = step.statement_id or context.run.workflow.name
+    found = context.plan.stages.get(key)
+    if found is None:
+        found = _stages(select_transitions(step.object_type), _idle_states(step, context))
+        context.plan.stages[key] = found
+    return found
+
+
+def _idle_states(step: StepDefinition, context: ExecutionContext) -> list[str]:
+    idle: list[str] = []
+    if script_of(step, context) is None:
+        idle += _SCRIPT
+    if not is_event(step, context):
+        idle += _EVENT
+    bodies = bodies_of(step, context)
+    if not (bodies is not None and bodies.blocks) and not catches_of(step, context):
+        idle += _BODY
+    return idle
 
 
 def run_agenda(context: ExecutionContext) -> None:
@@ -54,7 +86,7 @@ def _advance(step: StepDefinition, context: ExecutionContext) -> None:
     if step.failed:
         _fail_because_of_others(step, context)
         return
-    stages = _STAGES[step.object_type]
+    stages = _stages_of(step, context)
     while (following := stages.get(step.state)) is not None:
         step.change_state(following)
         handler = HANDLERS.get(following)

@@ -18,6 +18,7 @@ from afl.runtime.states import (
     select_transitions,
 )
 from afl.runtime.types import (
+    BLOCK_TYPES,
     BlockId,
     FacetAttributes,
     ObjectType,
@@ -160,7 +161,7 @@ class StepDefinition:
 
     @property
     def is_block(self) -> bool:
-        return ObjectType.is_block(self.object_type)
+        return self.object_type in BLOCK_TYPES
 
     @property
     def is_statement(self) -> bool:

@@ -156,14 +156,14 @@ class ObjectType(StrEnum):
 
     @classmethod
     def is_block(cls, object_type: str) -> bool:
-        return object_type in _BLOCKS
+        return object_type in BLOCK_TYPES
 
     @classmethod
     def is_statement(cls, object_type: str) -> bool:
         return object_type in _STATEMENTS
 
 
-_BLOCKS = frozenset(
+BLOCK_TYPES = frozenset(
     {ObjectType.AND_THEN, ObjectType.AND_MAP, ObjectType.AND_MATCH, ObjectType.BLOCK}
 )
 _STATEMENTS = frozenset({ObjectType.VARIABLE_ASSIGNMENT, ObjectType.YIELD_ASSIGNMENT})

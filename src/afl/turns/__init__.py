@@ -13,7 +13,7 @@ from afl.exports import lazy
 _EXPORTS = {
     **dict.fromkeys(
         (
-            *("TurnStore", "TurnRecord", "TurnState", "NewTurn", "Claim", "Kind", "Entry"),
+            *("TurnStore", "TurnRecord", "TurnState", "NewTurn", "Claim", "Kind", "Entry", "Delta"),
             *("NewEntry", "Pause", "Ending", "Outcome", "Size"),
         ),
         "afl.turns.api",
@@ -33,6 +33,7 @@ _EXPORTS = {
     **dict.fromkeys(
         (
             *("TurnError", "TurnNotFound", "TurnBusy", "TurnEnded", "TurnNotReady", "StaleTurn"),
+            *("StaleText", "TurnHandedOver"),
             *("KeyReused", "AlreadyAnswered", "NothingAsked", "JournalMismatch", "TurnSuspended"),
             "JournalUnavailable",
             *("TurnCancelled", "ToolFailed", "OutcomeUnknown", "InputTimedOut", "InvalidToken"),
@@ -45,6 +46,7 @@ __all__ = list(_EXPORTS)
 
 if TYPE_CHECKING:
     from afl.turns.api import Claim as Claim
+    from afl.turns.api import Delta as Delta
     from afl.turns.api import Ending as Ending
     from afl.turns.api import Entry as Entry
     from afl.turns.api import Kind as Kind
@@ -70,12 +72,14 @@ if TYPE_CHECKING:
     from afl.turns.errors import KeyReused as KeyReused
     from afl.turns.errors import NothingAsked as NothingAsked
     from afl.turns.errors import OutcomeUnknown as OutcomeUnknown
+    from afl.turns.errors import StaleText as StaleText
     from afl.turns.errors import StaleTurn as StaleTurn
     from afl.turns.errors import ToolFailed as ToolFailed
     from afl.turns.errors import TurnBusy as TurnBusy
     from afl.turns.errors import TurnCancelled as TurnCancelled
     from afl.turns.errors import TurnEnded as TurnEnded
     from afl.turns.errors import TurnError as TurnError
+    from afl.turns.errors import TurnHandedOver as TurnHandedOver
     from afl.turns.errors import TurnNotFound as TurnNotFound
     from afl.turns.errors import TurnNotReady as TurnNotReady
     from afl.turns.errors import TurnSuspended as TurnSuspended

@@ -9,6 +9,8 @@
 - **Ends are final.** No write changes a turn that is over.
 - **Waiting** costs nothing: a turn that waits for a time, a person or an operator is in the
   store only. `due` lets a loop claim it, once, when it can go on.
+- **Streams.** While a model speaks, its words can be read as deltas between journal entries. They
+  are on the way only: either the answer comes into the journal, or a mark says that they are void.
 - **News.** Whoever waits hears of changes in any process within milliseconds.
 
 All methods may be called from any thread, and are atomic. `StoreUnavailable` means: try again.
@@ -17,7 +19,7 @@ All methods may be called from any thread, and are atomic. `StoreUnavailable` me
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -70,6 +72,8 @@ class Kind(StrEnum):
     INPUT_EXPIRED = "input_expired"
     #: The turn was checkpointed here.
     SEAL = "seal"
+    #: The turn was left here to somebody who was ready to take it: its value says to whom.
+    HANDED_OVER = "handed_over"
     #: What does not fit the code is set aside; the turn goes on from what does.
     RESTART = "restart"
 
@@ -119,6 +123,13 @@ class TurnRecord:
     created: int = 0
     changed: int = 0
     ended: int | None = None
+    #: Number of its last delta.
+    streamed: int = 0
+    #: The call of a model whose deltas are neither in the journal nor void; empty if there is none.
+    saying: str = ""
+    #: The message that brought it last; and the one whose sender the store tells of the end.
+    carrier: str = ""
+    relieved: str = ""
 
     @property
     def claim(self) -> Claim:
@@ -163,6 +174,24 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
+class Delta:
+    """A piece of what a model says before its answer is in the journal."""
+
+    turn_id: str
+    #: The journal entry that it follows, and its number among the deltas of the turn: from 1,
+    #: without gaps.
+    after: int
+    number: int
+    #: Which call of the model: its MODEL entry will have the same.
+    call_id: str
+    #: None: what was said so far in this call is void, and will be said anew, or never.
+    text: str | None
+    #: Under which it was written.
+    fence: int
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
 class Pause:
     """How a turn is left."""
 
@@ -172,6 +201,8 @@ class Pause:
     due_in: int | None = None
     #: It failed, and is tried again.
     is_failure: bool = False
+    #: Who is ready to take it now.
+    handed_to: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +231,7 @@ class Size:
     turns: int
     entries: int
     values: int
-    #: Of journals and values, without what the database needs around them.
+    #: Of journals, deltas and values, without what the database needs around them.
     bytes: int
 
 
@@ -227,6 +258,11 @@ class TurnStore(Protocol):
 
     def append(self, claim: Claim, entries: Sequence[NewEntry]) -> TurnRecord:
         """Write to the journal, in one commit. Raises StaleTurn."""
+
+    def stream(self, claim: Claim, after: int, call_id: str, text: str | None) -> TurnRecord:
+        """Add a piece of what a model says; None: what it said in this call is void. Raises
+        StaleTurn; also if the journal is past the entry `after`: then the text is in it, or
+        void."""
 
     def pause(self, claim: Claim, pause: Pause, entries: Sequence[NewEntry] = ()) -> TurnRecord:
         """Leave it, after these last entries. Raises StaleTurn."""
@@ -263,6 +299,10 @@ class TurnStore(Protocol):
     def read(self, turn_id: str, after: int = 0) -> Sequence[Entry]:
         """The journal, from the entry after this one on."""
 
+    def read_stream(self, turn_id: str, after: int = 0, number: int = 0) -> Sequence[Entry | Delta]:
+        """Journal and deltas in their order, from behind this place on: so many entries, and
+        deltas, are known. An entry comes before the deltas that follow it."""
+
     def value(self, digest: str) -> bytes:
         """What is kept under a hash. Raises NotFound."""
 
@@ -283,13 +323,41 @@ class TurnStore(Protocol):
         `stop` is set or the store closed."""
 
     def wait_news(self, turn: TurnRecord, timeout: float | None, stop: threading.Event) -> bool:
-        """Wait until the turn is not as it was: True. False as above."""
+        """Wait until the turn is not as it was, also by a delta: True. False as above."""
+
+    def watch(self, turn_id: str, told: Callable[[], None]) -> Callable[[], None]:
+        """The same without a thread, for thousands of turns: `told` is called when the turn may
+        have changed, or the store is closed, on any thread; it must wait for nobody. Watch first,
+        then look. Call what this gives, once, to end it."""
+
+    # Who can take turns
+
+    def announce(self, loop: str, owner: str, lease_ms: int, *, is_news: bool = False) -> None:
+        """This owner is ready to do turns of the loop, for the time of a lease. Who waits hears of
+        it if it was not ready before, or it `is_news`: said to somebody who asks."""
+
+    def withdraw(self, loop: str, owner: str) -> None:
+        """It is no more. May be called again."""
+
+    def takers(self, loop: str, since: int = 0) -> Sequence[str]:
+        """Owners who are ready now, by the clock of the store, and have said so since this time;
+        in the same order for all."""
+
+    def wait_takers(
+        self,
+        loop: str,
+        known: Sequence[str],
+        timeout: float | None,
+        stop: threading.Event,
+        since: int = 0,
+    ) -> bool:
+        """Wait until `takers` are others than these: True. False as above."""
 
     # Housekeeping
 
     def prune(self, ended_before: int) -> int:
-        """Delete turns that were over before this time, and values that nobody needs then; how
-        many turns it were. Those that somebody must still be told about stay."""
+        """Delete turns that were over before this time, with their streams, and values that nobody
+        needs then; how many turns it were. Those that somebody must still be told about stay."""
 
     def now_ms(self) -> int:
         """The time of the store."""

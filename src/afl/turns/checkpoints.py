@@ -54,6 +54,18 @@ def tell_checkpointed(turn: TurnRecord, clock: Clock) -> None:
     )
 
 
+def tell_handed_over(turn: TurnRecord, taker: str, clock: Clock) -> None:
+    telemetry.emit(
+        telemetry.TurnHandedOver(
+            at=clock.now(),
+            turn=turn.id,
+            loop=turn.loop,
+            checkpoint=checkpoint_id(turn),
+            taker=taker,
+        )
+    )
+
+
 def _last_of_tools(entries: Sequence[Entry]) -> dict[str, Entry]:
     return {each.call_id: each for each in entries if each.kind in (*_RESULTS, *_OPEN)}
 

@@ -25,9 +25,10 @@ class TurnNotFound(TurnError, NotFound):
 class TurnBusy(TurnError, Conflict):
     """Somebody else does the turn now. Their lease ends after `seconds_left`, unless renewed."""
 
-    def __init__(self, turn_id: str, owner: str, seconds_left: float) -> None:
+    def __init__(self, turn: TurnRecord, seconds_left: float) -> None:
+        self.turn = turn
         self.seconds_left = seconds_left
-        super().__init__(f"turn {turn_id} is being done by {owner}")
+        super().__init__(f"turn {turn.id} is being done by {turn.owner}")
 
 
 class TurnEnded(TurnError, Conflict):
@@ -52,6 +53,15 @@ class StaleTurn(TurnError, Conflict):
     def __init__(self, turn_id: str, fence: int, current: int) -> None:
         super().__init__(
             f"turn {turn_id} has moved on: this is attempt {fence}, and the current one {current}"
+        )
+
+
+class StaleText(StaleTurn):
+    """The journal has gone on since: it has what was said, or that is void."""
+
+    def __init__(self, turn_id: str, after: int, seq: int) -> None:
+        TurnError.__init__(
+            self, f"turn {turn_id} has moved on: text after entry {after} came at entry {seq}"
         )
 
 
@@ -100,6 +110,14 @@ class TurnSuspended(TurnError):
         self.resume_token = resume_token
         self.is_detached = is_detached
         super().__init__(reason)
+
+
+class TurnHandedOver(TurnSuspended):
+    """The turn goes on at once, with `taker`: nobody needs to be told."""
+
+    def __init__(self, turn_id: str, taker: str, *, is_detached: bool) -> None:
+        self.taker = taker
+        super().__init__(f"turn {turn_id} is handed over to {taker}", is_detached=is_detached)
 
 
 class TurnCancelled(TurnError):

@@ -11,16 +11,18 @@ from collections.abc import Awaitable, Callable
 from typing import Any, NoReturn
 
 from afl.clock import SYSTEM_CLOCK, Clock
+from afl.errors import UsageError
 from afl.turns import waits
 from afl.turns.api import Ending, Kind, NewEntry, TurnRecord, TurnState, TurnStore
 from afl.turns.effects import UNDECLARED, Policy, current_effect
 from afl.turns.errors import JournalMismatch, TurnSuspended
 from afl.turns.replay import Replay, Wanted
+from afl.turns.speech import Speech
 from afl.turns.tokens import Tokens
 from afl.turns.tool_calls import ToolCalls, ToolUse, left_open
 from afl.turns.values import decode, encode
 from afl.turns.waits import REQUIRED
-from afl.turns.writing import JournalWriter, OnThisThread, Through, blocking
+from afl.turns.writing import JournalWriter, OnThisThread, Successor, Through, blocking
 
 
 class Turn:
@@ -39,6 +41,7 @@ class Turn:
         through: Through | None = None,
         clock: Clock = SYSTEM_CLOCK,
         is_detached: bool = True,
+        successor: Successor = lambda: None,
     ) -> None:
         self._writer = JournalWriter(
             store,
@@ -47,9 +50,12 @@ class Turn:
             through or OnThisThread(),
             clock,
             is_detached=is_detached,
+            successor=successor,
         )
         self._replay = Replay(record.id, store.read(record.id))
         self._tools = ToolCalls(self._writer, self._replay)
+        #: Of the model that is being asked.
+        self._speech: Speech | None = None
 
     @property
     def id(self) -> str:
@@ -65,6 +71,26 @@ class Turn:
     def model(self, call: Callable[[], Any], *, name: str = "") -> Any:
         """The answer of a model, which must be JSON; `call` asks for it."""
         return blocking(self.model_async(_later(call), name=name))
+
+    def stream(self, text: str) -> None:
+        """Let whoever follows the turn read what a model says, before its answer is whole: within
+        the call of `model`. Never waits; if the call fails, or is made elsewhere, it is void.
+
+        Raises UsageError if no model is being asked.
+        """
+        if self._speech is None:
+            raise UsageError("no model is being asked: stream its words within the call of model")
+        self._speech.say(text)
+
+    def hear(self, text: str) -> None:
+        """Like `stream`, for who may still listen when nobody is asked any more."""
+        if self._speech is not None:
+            self._speech.say(text)
+
+    def hear_again(self) -> None:
+        """What the model has said in this call is void: it begins anew."""
+        if self._speech is not None:
+            self._speech.begin_again()
 
     def tool(
         self,
@@ -123,10 +149,25 @@ class Turn:
         if known is not None:
             return decode(known.last.value)
         await self._writer.boundary()
-        answer = await call()
         call_id = self._replay.unused(wanted.call_id)
-        await self._writer.append(NewEntry(Kind.MODEL, name, call_id, value=encode(answer)))
+        answer, value = await self._said(call, call_id)
+        await self._writer.append(NewEntry(Kind.MODEL, name, call_id, value=value))
         return answer
+
+    async def _said(self, call: Callable[[], Awaitable[Any]], call_id: str) -> tuple[Any, bytes]:
+        """The answer, also as JSON; what is heard of it meanwhile is for those who follow."""
+        speech = self._speech = self._writer.speech(call_id)
+        try:
+            answer = await call()
+            value = encode(answer)
+        except BaseException:
+            speech.give_up()
+            raise
+        finally:
+            self._speech = None
+        if speech.end():
+            await self._writer.take_back(call_id)
+        return answer, value
 
     async def tool_async(
         self,

@@ -10,8 +10,8 @@ from typing import TypeVar
 from afl.clock import SYSTEM_CLOCK, Clock, now_ms
 from afl.db.waiting import WaitingRoom
 from afl.errors import StoreClosed
-from afl.turns.api import Kind, Size, TurnRecord, TurnState
-from afl.turns.shelf import Line, Shelf
+from afl.turns.api import Delta, Kind, Size, TurnRecord, TurnState
+from afl.turns.shelf import Line, Shelf, Taker
 from afl.turns.stored import StoredTurns
 
 T = TypeVar("T")
@@ -24,7 +24,9 @@ class MemoryShelf:
     def __init__(self) -> None:
         self.turns: dict[str, TurnRecord] = {}
         self.journals: defaultdict[str, list[Line]] = defaultdict(list)
+        self.streams: defaultdict[str, list[Delta]] = defaultdict(list)
         self.values: dict[str, bytes] = {}
+        self.ready: dict[tuple[str, str], Taker] = {}
         self.topics: list[str] = []
         self._secret: bytes | None = None
 
@@ -40,6 +42,14 @@ class MemoryShelf:
 
     def lines(self, turn_id: str, after: int) -> Sequence[Line]:
         return self.journals[turn_id][after:] if turn_id in self.journals else []
+
+    def stream(self, deltas: Sequence[Delta]) -> None:
+        for each in deltas:
+            self.streams[each.turn_id].append(each)
+
+    def deltas(self, turn_id: str, after: int, number: int) -> Sequence[Delta]:
+        known = self.streams[turn_id][number:] if turn_id in self.streams else []
+        return [each for each in known if each.after >= after]
 
     def keep(self, value: bytes, key: str) -> None:
         self.values[key] = value
@@ -81,6 +91,7 @@ class MemoryShelf:
         for each in turns:
             del self.turns[each.id]
             self.journals.pop(each.id, None)
+            self.streams.pop(each.id, None)
         needed = self._needed()
         self.values = {key: value for key, value in self.values.items() if key in needed}
 
@@ -94,8 +105,21 @@ class MemoryShelf:
     def size(self) -> Size:
         lines = [line for journal in self.journals.values() for line in journal]
         small = sum(len(each.value or b"") for each in lines)
+        deltas = [delta for stream in self.streams.values() for delta in stream]
+        small += sum(len((each.text or "").encode()) for each in deltas)
         large = sum(map(len, self.values.values()))
         return Size(len(self.turns), len(lines), len(self.values), small + large)
+
+    def takers(self, loop: str) -> Sequence[Taker]:
+        found = [each for each in self.ready.values() if each.loop == loop]
+        return sorted(found, key=lambda each: each.owner)
+
+    def keep_taker(self, taker: Taker) -> None:
+        self.ready[taker.loop, taker.owner] = taker
+
+    def drop_takers(self, takers: Sequence[Taker]) -> None:
+        for each in takers:
+            self.ready.pop((each.loop, each.owner), None)
 
     def secret(self) -> bytes | None:
         return self._secret

@@ -2,11 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from afl.ids import new_id, stable_id
-from afl.turns.api import Claim, Ending, NewTurn, Pause, TurnRecord, TurnState
-from afl.turns.errors import KeyReused, StaleTurn, TurnBusy, TurnEnded, TurnNotReady
+from afl.turns.api import (
+    Claim,
+    Delta,
+    Ending,
+    Kind,
+    NewEntry,
+    NewTurn,
+    Pause,
+    TurnRecord,
+    TurnState,
+)
+from afl.turns.errors import (
+    KeyReused,
+    StaleText,
+    StaleTurn,
+    TurnBusy,
+    TurnEnded,
+    TurnNotReady,
+)
+
+#: What a turn may write while a model speaks.
+_ASIDES = (Kind.NOTE, Kind.MEMORY)
 
 
 def turn_id_of(new: NewTurn) -> str:
@@ -56,6 +77,7 @@ def began(turn: TurnRecord, owner: str, lease_ms: int, now: int) -> TurnRecord:
         reason="",
         due=None,
         changed=now,
+        carrier=owner,
     )
 
 
@@ -64,7 +86,7 @@ def claimed(turn: TurnRecord, owner: str, lease_ms: int, now: int) -> TurnRecord
     if turn.state.is_end:
         return replace(turn, fence=turn.fence + 1, due=now + lease_ms)
     begun = began(turn, owner, lease_ms, now)
-    return replace(begun, due=begun.lease_until)
+    return replace(begun, due=begun.lease_until, carrier=turn.carrier)
 
 
 def extended(turn: TurnRecord, claim: Claim, lease_ms: int, now: int) -> TurnRecord | None:
@@ -78,14 +100,15 @@ def extended(turn: TurnRecord, claim: Claim, lease_ms: int, now: int) -> TurnRec
     return replace(turn, due=due) if is_to_be_told else None
 
 
-def _holds(turn: TurnRecord, now: int) -> bool:
+def holds(until: int, lease_ms: int, now: int) -> bool:
     """A clock that was set back makes no lease longer."""
-    return now < turn.lease_until <= now + turn.lease_ms
+    return now < until <= now + lease_ms
 
 
 def _require_free(turn: TurnRecord, now: int) -> None:
-    if turn.state is TurnState.RUNNING and _holds(turn, now):
-        raise TurnBusy(turn.id, turn.owner, (turn.lease_until - now) / 1000)
+    is_held = holds(turn.lease_until, turn.lease_ms, now)
+    if turn.state is TurnState.RUNNING and is_held:
+        raise TurnBusy(turn, (turn.lease_until - now) / 1000)
 
 
 def _require_open(turn: TurnRecord) -> None:
@@ -133,6 +156,7 @@ def finished(turn: TurnRecord, ending: Ending, result: str | None, now: int) -> 
         due=due,
         changed=now,
         ended=now,
+        relieved="" if ending.is_answered else turn.carrier,
     )
 
 
@@ -160,3 +184,31 @@ def cancelled(turn: TurnRecord, reason: str, now: int) -> TurnRecord:
 def ready(turn: TurnRecord, now: int) -> TurnRecord:
     """What it waited for has come."""
     return replace(turn, due=now, changed=now) if turn.state is TurnState.WAITING else turn
+
+
+# What a model says before its answer is in the journal
+
+
+def require_latest(turn: TurnRecord, after: int) -> None:
+    if turn.seq != after:
+        raise StaleText(turn.id, after, turn.seq)
+
+
+def said(turn: TurnRecord, call_id: str, text: str | None, now: int) -> tuple[TurnRecord, Delta]:
+    """The turn, and what it said, or took back."""
+    number = turn.streamed + 1
+    delta = Delta(turn.id, turn.seq, number, call_id, text, turn.fence, now)
+    saying = "" if text is None else call_id
+    return replace(turn, streamed=number, saying=saying, changed=now), delta
+
+
+def is_whole(turn: TurnRecord, entries: Sequence[NewEntry]) -> bool:
+    """Whether these entries have what was being said."""
+    return any(each.kind is Kind.MODEL and each.call_id == turn.saying for each in entries)
+
+
+def is_void(turn: TurnRecord, entries: Sequence[NewEntry], *, is_left: bool) -> bool:
+    """Whether nobody will say the rest of what is being said, once these entries are written."""
+    if not turn.saying or is_whole(turn, entries):
+        return False
+    return is_left or any(each.kind not in _ASIDES for each in entries)

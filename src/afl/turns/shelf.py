@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from afl.turns.api import Entry, Kind, Size, TurnRecord, TurnState
+from afl.turns.api import Delta, Entry, Kind, Size, TurnRecord, TurnState
 from afl.turns.values import digest
 
 #: Larger values are kept under their hash.
@@ -29,6 +29,16 @@ class Line:
     digest: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class Taker:
+    """Who is ready to do turns of a loop, until when."""
+
+    loop: str
+    owner: str
+    lease_ms: int
+    until: int
+
+
 class Shelf(Protocol):
     """One transaction. What a function that changes something raises undoes all of it."""
 
@@ -41,6 +51,11 @@ class Shelf(Protocol):
     def write(self, lines: Sequence[Line]) -> None: ...
 
     def lines(self, turn_id: str, after: int) -> Sequence[Line]: ...
+
+    def stream(self, deltas: Sequence[Delta]) -> None: ...
+
+    def deltas(self, turn_id: str, after: int, number: int) -> Sequence[Delta]:
+        """Those with larger numbers that follow this entry, or later ones; in their order."""
 
     def keep(self, value: bytes, key: str) -> None:
         """Under a hash; what is there already is the same."""
@@ -63,7 +78,15 @@ class Shelf(Protocol):
         """Turns that ended before this time, of which nobody must be told."""
 
     def drop(self, turns: Sequence[TurnRecord]) -> None:
-        """Delete them, their journals, and values that nobody else needs."""
+        """Delete them, their journals and deltas, and values that nobody else needs."""
+
+    def takers(self, loop: str) -> Sequence[Taker]:
+        """Also those whose time is over; by owner."""
+
+    def keep_taker(self, taker: Taker) -> None:
+        """In the place of the one of this loop and owner, if there is one."""
+
+    def drop_takers(self, takers: Sequence[Taker]) -> None: ...
 
     def size(self) -> Size: ...
 

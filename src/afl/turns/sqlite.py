@@ -13,8 +13,8 @@ from afl.db.migrations import migrate
 from afl.db.sqlite import Reader, Row, Transaction, open_database
 from afl.db.wake import Bell
 from afl.errors import StoreClosed
-from afl.turns.api import Kind, Size, TurnRecord, TurnState
-from afl.turns.shelf import Line, Shelf
+from afl.turns.api import Delta, Kind, Size, TurnRecord, TurnState
+from afl.turns.shelf import Line, Shelf, Taker
 from afl.turns.sqlite_schema import COMPONENT, MIGRATIONS
 from afl.turns.stored import StoredTurns
 
@@ -32,6 +32,15 @@ INSERT INTO turn ({_COLUMNS}) VALUES ({", ".join("?" * len(_FIELDS))})
 ON CONFLICT (id) DO UPDATE SET {_CHANGED}"""
 _LINE = """\
 SELECT turn_id, seq, kind, name, call_id, arguments, fence, at, value, digest FROM turn_entry"""
+_DELTA = "SELECT turn_id, after, number, call_id, text, fence, at FROM turn_delta"
+_STREAM = """\
+INSERT INTO turn_delta (turn_id, after, number, call_id, text, fence, at)
+VALUES (?, ?, ?, ?, ?, ?, ?)"""
+_TAKERS = "SELECT loop, owner, lease_ms, until FROM turn_taker WHERE loop = ? ORDER BY owner"
+_KEEP_TAKER = """\
+INSERT INTO turn_taker (loop, owner, lease_ms, until) VALUES (?, ?, ?, ?)
+ON CONFLICT DO UPDATE SET lease_ms = excluded.lease_ms, until = excluded.until"""
+_DROP_TAKER = "DELETE FROM turn_taker WHERE loop = ? AND owner = ?"
 _WRITE = "INSERT INTO turn_entry VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _DUE = f"""\
 {_TURN} WHERE loop = :loop AND due IS NOT NULL
@@ -55,6 +64,7 @@ SELECT
     (SELECT count(*) FROM turn_entry),
     (SELECT count(*) FROM turn_value),
     (SELECT coalesce(sum(length(value)), 0) FROM turn_entry)
+        + (SELECT coalesce(sum(length(CAST(text AS BLOB))), 0) FROM turn_delta)
         + (SELECT coalesce(sum(length(value)), 0) FROM turn_value)"""
 
 
@@ -81,6 +91,13 @@ class SqliteShelf:
     def lines(self, turn_id: str, after: int) -> Sequence[Line]:
         sql = f"{_LINE} WHERE turn_id = ? AND seq > ? ORDER BY seq"
         return [_line(row) for row in self._reader.query_all(sql, (turn_id, after))]
+
+    def stream(self, deltas: Sequence[Delta]) -> None:
+        self._tx.executemany(_STREAM, map(_delta_row, deltas))
+
+    def deltas(self, turn_id: str, after: int, number: int) -> Sequence[Delta]:
+        sql = f"{_DELTA} WHERE turn_id = ? AND number > ? AND after >= ? ORDER BY number"
+        return [Delta(*row) for row in self._reader.query_all(sql, (turn_id, number, after))]
 
     def keep(self, value: bytes, key: str) -> None:
         self._tx.execute(_KEEP, (key, value))
@@ -111,6 +128,7 @@ class SqliteShelf:
         for turn in turns:
             large = [digest for (digest,) in self._reader.query_all(_LARGE, (turn.id,))]
             self._tx.execute("DELETE FROM turn_entry WHERE turn_id = ?", (turn.id,))
+            self._tx.execute("DELETE FROM turn_delta WHERE turn_id = ?", (turn.id,))
             self._tx.execute("DELETE FROM turn WHERE id = ?", (turn.id,))
             for each in (turn.request, turn.result, *large):
                 self._let_go(each)
@@ -122,6 +140,16 @@ class SqliteShelf:
 
     def size(self) -> Size:
         return Size(*(self._reader.query_one(_SIZE) or (0, 0, 0, 0)))
+
+    def takers(self, loop: str) -> Sequence[Taker]:
+        return [Taker(*row) for row in self._reader.query_all(_TAKERS, (loop,))]
+
+    def keep_taker(self, taker: Taker) -> None:
+        facts = (taker.loop, taker.owner, taker.lease_ms, taker.until)
+        self._tx.execute(_KEEP_TAKER, facts)
+
+    def drop_takers(self, takers: Sequence[Taker]) -> None:
+        self._tx.executemany(_DROP_TAKER, [(each.loop, each.owner) for each in takers])
 
     def secret(self) -> bytes | None:
         row = self._reader.query_one("SELECT value FROM turn_secret")
@@ -148,6 +176,11 @@ def _line(row: Row) -> Line:
 def _row(line: Line) -> tuple[Any, ...]:
     facts = (line.turn_id, line.seq, line.kind, line.name, line.call_id, line.arguments)
     return (*facts, line.fence, line.at, line.value, line.digest)
+
+
+def _delta_row(delta: Delta) -> tuple[Any, ...]:
+    place = (delta.turn_id, delta.after, delta.number)
+    return (*place, delta.call_id, delta.text, delta.fence, delta.at)
 
 
 class SqliteTurns(StoredTurns):
@@ -198,5 +231,5 @@ class SqliteTurns(StoredTurns):
             was_closed, self._is_closed = self._is_closed, True
         if not was_closed:
             # Others may still use the file: its bell does not close.
-            self._database.bell.ring(self._awaited)
+            self._database.bell.ring(self._all_awaited())
             self._database.close()

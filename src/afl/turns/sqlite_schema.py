@@ -57,4 +57,33 @@ CREATE TABLE turn_value (
     "CREATE TABLE turn_secret (id INTEGER PRIMARY KEY CHECK (id = 1), value BLOB NOT NULL) STRICT",
 )
 
-MIGRATIONS = history(Migration(1, "turns, their journals and values", _TABLES))
+_STREAMS = (
+    "ALTER TABLE turn ADD COLUMN streamed INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE turn ADD COLUMN saying TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE turn ADD COLUMN carrier TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE turn ADD COLUMN relieved TEXT NOT NULL DEFAULT ''",
+    """\
+CREATE TABLE turn_delta (
+    turn_id TEXT NOT NULL,
+    number INTEGER NOT NULL,
+    after INTEGER NOT NULL,
+    call_id TEXT NOT NULL,
+    text TEXT,
+    fence INTEGER NOT NULL,
+    at INTEGER NOT NULL,
+    PRIMARY KEY (turn_id, number)
+) STRICT, WITHOUT ROWID""",
+    """\
+CREATE TABLE turn_taker (
+    loop TEXT NOT NULL,
+    owner TEXT NOT NULL,
+    lease_ms INTEGER NOT NULL,
+    until INTEGER NOT NULL,
+    PRIMARY KEY (loop, owner)
+) STRICT, WITHOUT ROWID""",
+)
+
+MIGRATIONS = history(
+    Migration(1, "turns, their journals and values", _TABLES),
+    Migration(2, "what models say meanwhile, and who takes turns", _STREAMS),
+)

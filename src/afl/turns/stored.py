@@ -6,14 +6,16 @@ import math
 import secrets
 import threading
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
 from afl.clock import Clock
 from afl.errors import NotFound, StoreClosed
-from afl.turns import outside, rules
+from afl.turns import outside, rules, streams
 from afl.turns.api import (
     Claim,
+    Delta,
     Ending,
     Entry,
     Kind,
@@ -26,7 +28,7 @@ from afl.turns.api import (
     TurnState,
 )
 from afl.turns.errors import TurnNotFound
-from afl.turns.shelf import Shelf, entry_of, kept
+from afl.turns.shelf import Shelf, Taker, entry_of, kept
 from afl.turns.values import digest, encode
 
 T = TypeVar("T")
@@ -48,6 +50,8 @@ class WakeUps(Protocol):
         stop: threading.Event | None = None,
     ) -> bool: ...
 
+    def attend(self, topic: str, told: Callable[[], None]) -> Callable[[], None]: ...
+
 
 class StoredTurns(ABC):
     """Implements `TurnStore`. Subclasses say how transactions and wake-ups go."""
@@ -55,8 +59,9 @@ class StoredTurns(ABC):
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._is_closed = False
-        #: What anybody waits for now.
-        self._awaited: set[str] = set()
+        #: What anybody waits for now, and how many.
+        self._awaited: Counter[str] = Counter()
+        self._awaiting = threading.Lock()
 
     @abstractmethod
     def now_ms(self) -> int: ...
@@ -93,7 +98,7 @@ class StoredTurns(ABC):
     def begin(self, turn_id: str, owner: str, lease_ms: int) -> TurnRecord:
         def change(shelf: Shelf) -> TurnRecord:
             turn = rules.began(_found(shelf, turn_id), owner, lease_ms, self.now_ms())
-            return self._saved(shelf, turn)
+            return self._moved(shelf, turn)
 
         return self._change(change)
 
@@ -102,7 +107,7 @@ class StoredTurns(ABC):
             now = self.now_ms()
             found = shelf.due(loop, now, limit)
             claimed = (rules.claimed(each, owner, lease_ms, now) for each in found)
-            return [self._saved(shelf, each) for each in claimed]
+            return [self._moved(shelf, each) for each in claimed]
 
         # Most looks find nothing, and need no commit.
         if not self._look(lambda shelf: shelf.due(loop, self.now_ms(), 1)):
@@ -122,19 +127,27 @@ class StoredTurns(ABC):
     def append(self, claim: Claim, entries: Sequence[NewEntry]) -> TurnRecord:
         return self._change(lambda shelf: self._saved(shelf, self._write(shelf, claim, entries)))
 
+    def stream(self, claim: Claim, after: int, call_id: str, text: str | None) -> TurnRecord:
+        def change(shelf: Shelf) -> TurnRecord:
+            turn = _found(shelf, claim.turn_id)
+            rules.require_current(turn, claim)
+            rules.require_latest(turn, after)
+            return self._saved(shelf, streams.said(shelf, turn, call_id, text, self.now_ms()))
+
+        return self._change(change)
+
     def pause(self, claim: Claim, pause: Pause, entries: Sequence[NewEntry] = ()) -> TurnRecord:
-        if pause.state is TurnState.SUSPENDED and not pause.is_failure:
-            entries = [*entries, NewEntry(Kind.SEAL, value=encode(pause.reason))]
+        entries = [*entries, *_seal(pause)]
 
         def change(shelf: Shelf) -> TurnRecord:
-            turn = self._write(shelf, claim, entries)
+            turn = self._write(shelf, claim, entries, is_left=True)
             return self._saved(shelf, rules.paused(turn, pause, self.now_ms()))
 
         return self._change(change)
 
     def finish(self, claim: Claim, ending: Ending, entries: Sequence[NewEntry] = ()) -> TurnRecord:
         def change(shelf: Shelf) -> TurnRecord:
-            turn = self._write(shelf, claim, entries)
+            turn = self._write(shelf, claim, entries, is_left=True)
             result = None if ending.result is None else kept(shelf, ending.result)
             return self._saved(shelf, rules.finished(turn, ending, result, self.now_ms()))
 
@@ -143,10 +156,17 @@ class StoredTurns(ABC):
     def answered(self, turn_id: str) -> None:
         self._change(lambda shelf: outside.answered(shelf, _found(shelf, turn_id)))
 
-    def _write(self, shelf: Shelf, claim: Claim, entries: Sequence[NewEntry]) -> TurnRecord:
-        turn = _found(shelf, claim.turn_id)
+    def _write(
+        self, shelf: Shelf, claim: Claim, entries: Sequence[NewEntry], *, is_left: bool = False
+    ) -> TurnRecord:
+        turn, now = _found(shelf, claim.turn_id), self.now_ms()
         rules.require_current(turn, claim)
-        return outside.written(shelf, turn, entries, claim.fence, self.now_ms())
+        turn = streams.heard(shelf, turn, entries, now, is_left=is_left)
+        return outside.written(shelf, turn, entries, claim.fence, now)
+
+    def _moved(self, shelf: Shelf, turn: TurnRecord) -> TurnRecord:
+        """Under a new fence: whoever had the turn says nothing more."""
+        return self._saved(shelf, streams.voided(shelf, turn, self.now_ms()))
 
     def _saved(self, shelf: Shelf, turn: TurnRecord) -> TurnRecord:
         shelf.save(turn)
@@ -162,13 +182,13 @@ class StoredTurns(ABC):
 
     def wake(self, turn_id: str) -> TurnRecord:
         def change(shelf: Shelf) -> TurnRecord:
-            return self._saved(shelf, rules.woken(_found(shelf, turn_id), self.now_ms()))
+            return self._moved(shelf, rules.woken(_found(shelf, turn_id), self.now_ms()))
 
         return self._change(change)
 
     def cancel(self, turn_id: str, reason: str) -> TurnRecord:
         def change(shelf: Shelf) -> TurnRecord:
-            return self._saved(
+            return self._moved(
                 shelf, rules.cancelled(_found(shelf, turn_id), reason, self.now_ms())
             )
 
@@ -197,6 +217,13 @@ class StoredTurns(ABC):
         def look(shelf: Shelf) -> list[Entry]:
             _found(shelf, turn_id)
             return [entry_of(shelf, each) for each in shelf.lines(turn_id, after)]
+
+        return self._look(look)
+
+    def read_stream(self, turn_id: str, after: int = 0, number: int = 0) -> Sequence[Entry | Delta]:
+        def look(shelf: Shelf) -> Sequence[Entry | Delta]:
+            _found(shelf, turn_id)
+            return streams.read(shelf, turn_id, after, number)
 
         return self._look(look)
 
@@ -240,18 +267,77 @@ class StoredTurns(ABC):
         stop: threading.Event,
     ) -> bool:
         deadline = math.inf if timeout is None else self._clock.monotonic() + timeout
-        self._awaited.add(topic)
-        while not (self._is_closed or stop.is_set()):
-            seen = self._bell.count(topic)
-            try:
-                left = ms_left() / 1000
-            except StoreClosed:
-                return False
-            patience = deadline - self._clock.monotonic()
-            if left <= 0 or patience <= 0:
-                return left <= 0
-            self._bell.wait(topic, seen, min(left, patience, _LOOK_S), stop)
+        self._await(topic, 1)
+        try:
+            while not (self._is_closed or stop.is_set()):
+                seen = self._bell.count(topic)
+                try:
+                    left = ms_left() / 1000
+                except StoreClosed:
+                    return False
+                patience = deadline - self._clock.monotonic()
+                if left <= 0 or patience <= 0:
+                    return left <= 0
+                self._bell.wait(topic, seen, min(left, patience, _LOOK_S), stop)
+        finally:
+            self._await(topic, -1)
         return False
+
+    def watch(self, turn_id: str, told: Callable[[], None]) -> Callable[[], None]:
+        topic = _turn_topic(turn_id)
+        part = self._bell.attend(topic, told)
+        self._await(topic, 1)
+
+        def end() -> None:
+            self._await(topic, -1)
+            part()
+
+        return end
+
+    def _await(self, topic: str, change: int) -> None:
+        """So many more wait for it: who closes the store rings it."""
+        with self._awaiting:
+            self._awaited[topic] += change
+            if not self._awaited[topic]:
+                del self._awaited[topic]
+
+    def _all_awaited(self) -> tuple[str, ...]:
+        with self._awaiting:
+            return tuple(self._awaited)
+
+    # Who can take turns
+
+    def announce(self, loop: str, owner: str, lease_ms: int, *, is_news: bool = False) -> None:
+        def change(shelf: Shelf) -> None:
+            now = self.now_ms()
+            is_new = streams.announced(shelf, Taker(loop, owner, lease_ms, now + lease_ms), now)
+            if is_new or is_news:
+                shelf.announce(_takers_topic(loop))
+
+        self._change(change)
+
+    def withdraw(self, loop: str, owner: str) -> None:
+        def change(shelf: Shelf) -> None:
+            shelf.drop_takers([each for each in shelf.takers(loop) if each.owner == owner])
+            shelf.announce(_takers_topic(loop))
+
+        self._change(change)
+
+    def takers(self, loop: str, since: int = 0) -> Sequence[str]:
+        return self._look(lambda shelf: streams.ready(shelf, loop, since, self.now_ms()))
+
+    def wait_takers(
+        self,
+        loop: str,
+        known: Sequence[str],
+        timeout: float | None,
+        stop: threading.Event,
+        since: int = 0,
+    ) -> bool:
+        def ms_left() -> float:
+            return math.inf if set(self.takers(loop, since)) == set(known) else 0
+
+        return self._wait(_takers_topic(loop), ms_left, timeout, stop)
 
     # Housekeeping
 
@@ -283,9 +369,21 @@ def _found(shelf: Shelf, turn_id: str) -> TurnRecord:
     return turn
 
 
+def _seal(pause: Pause) -> list[NewEntry]:
+    """How people see that a turn was left in good order."""
+    if pause.handed_to:
+        return [NewEntry(Kind.HANDED_OVER, value=encode(pause.handed_to))]
+    is_sealed = pause.state is TurnState.SUSPENDED and not pause.is_failure
+    return [NewEntry(Kind.SEAL, value=encode(pause.reason))] if is_sealed else []
+
+
 def _turn_topic(turn_id: str) -> str:
     return f"turn:{turn_id}"
 
 
 def _loop_topic(loop: str) -> str:
     return f"turns:{loop}"
+
+
+def _takers_topic(loop: str) -> str:
+    return f"takers:{loop}"

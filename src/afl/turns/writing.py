@@ -5,17 +5,19 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextvars import ContextVar
+from functools import partial
 from itertools import count
-from typing import Any, NoReturn, Protocol, TypeVar
+from typing import Any, NoReturn, Protocol, TypeAlias, TypeVar
 
 from afl.backoff import Backoff
 from afl.clock import Clock
 from afl.errors import StoreUnavailable
 from afl.turns.api import Entry, Kind, NewEntry, Pause, TurnRecord, TurnState, TurnStore
-from afl.turns.checkpoints import tell_checkpointed
+from afl.turns.checkpoints import tell_checkpointed, tell_handed_over
 from afl.turns.driving import run_blocking
 from afl.turns.effects import Effect, current_effect
-from afl.turns.errors import JournalUnavailable, TurnSuspended
+from afl.turns.errors import JournalUnavailable, TurnHandedOver, TurnSuspended
+from afl.turns.speech import Speech
 from afl.turns.tokens import Tokens
 
 T = TypeVar("T")
@@ -50,9 +52,13 @@ def blocking(work: Coroutine[Any, Any, T]) -> T:
         _is_blocking.reset(token)
 
 
+#: Who goes on with a turn if it is left now; None if nobody is ready to.
+Successor: TypeAlias = Callable[[], str | None]
+
+
 class JournalWriter:
     """Writes under the claim of `record`. If it is `detached`, the store brings a suspended turn
-    back; else whoever brought it does."""
+    back; else whoever brought it does. As soon as there is a successor, the turn is left."""
 
     def __init__(
         self,
@@ -63,6 +69,7 @@ class JournalWriter:
         clock: Clock,
         *,
         is_detached: bool,
+        successor: Successor,
     ) -> None:
         self.store = store
         self.record = record
@@ -70,6 +77,7 @@ class JournalWriter:
         self.is_detached = is_detached
         self._tokens = tokens
         self._through = through
+        self._successor = successor
         self._suspension = threading.Event()
         self._suspend_reason = ""
 
@@ -92,19 +100,39 @@ class JournalWriter:
     def append_now(self, *entries: NewEntry) -> list[Entry]:
         """What a tool returned is nowhere else: in an outage this tries again for a while, and
         raises JournalUnavailable in the end."""
+        write = partial(self.store.append, self.record.claim, entries)
+        self._keep_trying(write, lambda: self._was_written(len(entries)))
+        first = self.record.seq - len(entries) + 1
+        return [self._entry(each, first + index) for index, each in enumerate(entries)]
+
+    def _keep_trying(self, write: Callable[[], TurnRecord], was_done: Callable[[], bool]) -> None:
         for tries in count(1):
             try:
-                self.record = self.store.append(self.record.claim, entries)
+                self.record = write()
             except StoreUnavailable as problem:
-                if self._was_written(len(entries)):
-                    break
+                if was_done():
+                    return
                 if tries == _TRIES:
                     raise JournalUnavailable(str(problem)) from problem
                 self.clock.sleep(_BACKOFF.delay(tries))
             else:
-                break
-        first = self.record.seq - len(entries) + 1
-        return [self._entry(each, first + index) for index, each in enumerate(entries)]
+                return
+
+    async def take_back(self, call_id: str) -> None:
+        """What this call has said so far is void. Raises StaleTurn, JournalUnavailable."""
+        await self.do(lambda: self._take_back_now(call_id))
+
+    def _take_back_now(self, call_id: str) -> None:
+        def write() -> TurnRecord:
+            # Others may have written: an answer that was given from outside.
+            after = self.store.get(self.record.id).seq
+            return self.store.stream(self.record.claim, after, call_id, None)
+
+        self._keep_trying(write, lambda: False)
+
+    def speech(self, call_id: str) -> Speech:
+        """For the words of a call to a model."""
+        return Speech(self.store, self.record.claim, self.record.seq, call_id, self.clock)
 
     def _was_written(self, wanted: int) -> bool:
         """Whether a write was done though nobody said so."""
@@ -127,7 +155,7 @@ class JournalWriter:
 
     @property
     def suspend_requested(self) -> bool:
-        return self._suspension.is_set()
+        return self._suspension.is_set() or self._successor() is not None
 
     def request_suspend(self, reason: str) -> None:
         self._suspend_reason = reason
@@ -135,12 +163,22 @@ class JournalWriter:
 
     async def boundary(self) -> None:
         """Before anything that costs. Raises TurnSuspended if the turn is to be left here."""
-        if self.suspend_requested:
+        if self._suspension.is_set():
             await self.suspend(self._suspend_reason)
+        taker = self._successor()
+        if taker is not None:
+            await self._hand_over(taker)
 
     async def suspend(self, reason: str) -> NoReturn:
         pause = Pause(TurnState.SUSPENDED, reason, 0 if self.is_detached else None)
         await self._leave(pause, (), is_detached=self.is_detached)
+
+    async def _hand_over(self, taker: str) -> NoReturn:
+        due_in = 0 if self.is_detached else None
+        pause = Pause(TurnState.SUSPENDED, f"is handed over to {taker}", due_in, handed_to=taker)
+        record = await self._paused(pause, ())
+        tell_handed_over(record, taker, self.clock)
+        raise TurnHandedOver(record.id, taker, is_detached=self.is_detached)
 
     async def wait(
         self,
@@ -155,10 +193,13 @@ class JournalWriter:
     async def _leave(
         self, pause: Pause, entries: Sequence[NewEntry], *, is_detached: bool
     ) -> NoReturn:
-        last = [*entries, *_interrupted()]
-        record = await self.end(lambda: self.store.pause(self.record.claim, pause, last))
+        record = await self._paused(pause, entries)
         tell_checkpointed(record, self.clock)
         raise self.suspended(pause.reason, is_detached=is_detached)
+
+    async def _paused(self, pause: Pause, entries: Sequence[NewEntry]) -> TurnRecord:
+        last = [*entries, *_interrupted()]
+        return await self.end(lambda: self.store.pause(self.record.claim, pause, last))
 
     def suspended(self, reason: str, *, is_detached: bool) -> TurnSuspended:
         token = self._tokens.issue(self.record.id)

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from afl.agents.adapters.scripted import ScriptedAdapter, calls, says
+from afl.agents.adapters.scripted import ScriptedAdapter, calls, says, speaks
 from afl.agents.budget import Budget
 from afl.agents.errors import BudgetExceeded, ModelRefused, ModelUnavailable
 from afl.agents.model import (
@@ -62,3 +62,21 @@ def test_it_is_an_adapter_in_both_ways() -> None:
 
 def test_an_answer_that_says_nothing_can_still_be_a_turn() -> None:
     assert ModelAnswer(()).message == Message.assistant("(no answer)")
+
+
+def test_words_come_one_after_the_other_for_who_listens() -> None:
+    adapter = ScriptedAdapter([speaks("It ", "is", usage=Usage(1, 2)), speaks("a", "b"), says("x")])
+    heard: list[str] = []
+    answer = adapter.stream(HELLO, heard.append)
+    assert (heard, answer.text, answer.usage) == (["It ", "is"], "It is", Usage(1, 2))
+    assert adapter.answer(HELLO).text == "ab"
+    # An answer that is whole in the script is whole for everybody.
+    assert asyncio.run(adapter.stream_async(HELLO, heard.append)).text == "x"
+    assert heard == ["It ", "is"]
+
+
+def test_words_may_break_off() -> None:
+    heard: list[str] = []
+    with pytest.raises(ModelUnavailable):
+        ScriptedAdapter([speaks("half", ModelUnavailable("cut"))]).stream(HELLO, heard.append)
+    assert heard == ["half"]

@@ -63,6 +63,10 @@ class Stage:
     def answer(self, text: str) -> None:
         self.evaluator.complete_task(self.claim(), {"answer": text})
 
+    def answer_all(self, *texts: str) -> None:
+        for each in texts:
+            self.answer(each)
+
     def fail(self, reason: str = "nobody knows") -> TaskDefinition:
         task = self.claim()
         self.evaluator.fail_task(task, ValueError(reason))

@@ -1,4 +1,4 @@
-"""Ids may be given by their beginning, and lists are filled from the newest."""
+"""Ids may be given by their beginning."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from afl.operations.finding import (
     find_server,
     find_step_task,
     find_task,
-    newest_that_fit,
     only_beginning,
 )
 from afl.runtime.errors import RunNotFoundError, TaskNotFoundError
@@ -58,16 +57,3 @@ def test_a_beginning_of_several_ids_names_some_of_them() -> None:
 
 def test_few_characters_mean_nothing() -> None:
     assert only_beginning("abc", ["abcdef"], "run") is None
-
-
-def test_more_is_read_until_enough_fit() -> None:
-    asked: list[int] = []
-
-    def read(limit: int) -> list[int]:
-        asked.append(limit)
-        return list(range(1000))[:limit]
-
-    assert newest_that_fit(read, lambda each: each % 10 == 9, 3) == [9, 19, 29]
-    assert asked == [3, 12, 48]
-    assert newest_that_fit(read, lambda each: each > 2000, 1) == []
-    assert newest_that_fit(read, lambda each: each == 999, 5) == [999]

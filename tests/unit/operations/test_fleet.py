@@ -7,7 +7,7 @@ from tests.unit.operations.stage import Stage
 
 from afl.errors import NotFound, UsageError
 from afl.operations import fleet
-from afl.runtime.entities import HandledCount, ServerState
+from afl.runtime.entities import HandledCount, MinuteCount, ServerState
 
 
 def test_servers_that_are_alive_come_first(stage: Stage) -> None:
@@ -59,3 +59,41 @@ def test_a_server_that_vanished_is_said(stage: Stage) -> None:
     server.uuid = "nobody"
     with pytest.raises(NotFound, match="Server nobody not found"):
         fleet.undrain(stage.store, server)
+
+
+def test_a_server_is_judged_by_how_often_it_says_that_it_beats(stage: Stage) -> None:
+    stage.server("slow", beat_ms=60_000)
+    stage.server("quick", beat_ms=1_000)
+    stage.server("silent about it")
+    stage.clock.advance(20)
+    alive = fleet.list_servers(stage.store, only_alive=True)
+    assert [each.server for each in alive] == ["silent about it", "slow"]
+    assert [each.beat_s for each in alive] == [10.0, 60.0]
+
+
+def test_throughput_is_what_all_servers_finished_minute_by_minute(stage: Stage) -> None:
+    now = stage.store.now_ms()
+    this = now - now % 60_000
+    old = MinuteCount(this - 60 * 60_000, 99)
+    stage.server("one", finished=[old, MinuteCount(this - 60_000, 3, 1), MinuteCount(this, 2)])
+    stage.server("two", finished=[MinuteCount(this, 5)], in_flight=4)
+    stage.server("over", state=ServerState.SHUTDOWN, finished=[MinuteCount(this, 1)], in_flight=9)
+    seen = fleet.fleet(stage.store)
+    assert (len(seen.servers), seen.alive, seen.in_flight) == (3, 2, 4)
+    assert len(seen.throughput) == 60
+    assert [(each.handled, each.failed) for each in seen.throughput[-3:]] == [
+        (0, 0),
+        (3, 1),
+        (8, 0),
+    ]
+    assert sum(each.handled for each in seen.throughput) == 11
+
+
+def test_servers_that_were_silent_for_long_are_forgotten(stage: Stage) -> None:
+    for number in range(103):
+        stage.server(f"old-{number}")
+    stage.clock.advance(3601)
+    stage.server("new")
+    assert fleet.prune_servers(stage.store, "1h") == 103
+    assert [each.server for each in fleet.list_servers(stage.store)] == ["new"]
+    assert fleet.prune_servers(stage.store, "1h") == 0

@@ -155,6 +155,58 @@ def test_attempts_count_failures_and_workers_that_died(stage: Stage) -> None:
     assert reading.attempts(stored) == 0
 
 
+def test_a_step_began_and_ended_and_so_did_what_it_is_in(stage: Stage) -> None:
+    run = stage.talk()
+    first = step_of(stage, run, "first")
+    assert (first.started, first.ended) == (reading.moment(run.start_time), None)
+    stage.clock.advance(4)
+    stage.answer("one")
+    first, root = step_of(stage, run, "first"), root_of(stage, run)
+    assert first.ended == reading.moment(stage.store.now_ms())
+    assert root.ended is None
+    stage.clock.advance(2)
+    stage.answer("two")
+    bars = {each.name: each for each in reading.timeline(root_of(stage, run))}
+    assert [each.depth for each in bars.values()][:3] == [0, 1, 2]
+    assert bars["first"].ended == first.ended
+    now = reading.moment(stage.store.now_ms())
+    assert bars["andThen:0"].ended == bars["second"].ended == now
+    assert bars["andThen:0"].state == "completed"
+
+
+# Lists in pages
+
+
+def test_runs_come_in_pages(stage: Stage) -> None:
+    made = [stage.greet().workflow_id for _ in range(5)]
+    first = reading.run_page(stage.store, limit=3)
+    assert [each.run for each in first.runs] == made[:1:-1]
+    second = reading.run_page(stage.store, limit=3, cursor=first.cursor)
+    assert [each.run for each in second.runs] == made[1::-1]
+    assert second.cursor is None
+
+
+@pytest.mark.parametrize("text", ["t.Gr", "greet", "Greet", "t.greet"])
+def test_runs_are_found_by_the_beginning_of_their_workflow(stage: Stage, text: str) -> None:
+    greeting, _other = stage.greet(), stage.talk()
+    page = reading.run_page(stage.store, text=text)
+    assert [each.run for each in page.runs] == [greeting.workflow_id]
+
+
+def test_runs_are_found_by_the_beginning_of_their_id(stage: Stage) -> None:
+    wanted, _other = stage.talk(), stage.talk()
+
+    def found(text: str, **more: str) -> list[str]:
+        return [each.run for each in reading.run_page(stage.store, text=text, **more).runs]  # type: ignore[arg-type]
+
+    assert found(wanted.workflow_id[:9]) == [wanted.workflow_id]
+    assert found(wanted.workflow_id[:9], workflow="Talk") == [wanted.workflow_id]
+    assert found(wanted.workflow_id[:9], workflow="Greet") == []
+    assert found(wanted.workflow_id[:9], state="failed") == []
+    assert found(wanted.workflow_id[:3]) == []
+    assert found("eet") == []
+
+
 # How far it has come
 
 
@@ -209,6 +261,25 @@ def test_each_line_of_a_log_is_read_once(stage: Stage) -> None:
     # A slow clock elsewhere: the line comes late and stands before the other one.
     stage.store.save_log(LogDefinition("early", 1, run.uuid, message="early", time=1))
     assert [each.message for each in reader.news()] == ["early"]
+
+
+def test_a_log_is_followed_line_by_line_without_looking_in_between(stage: Stage) -> None:
+    run = stage.talk()
+    lines = reading.LogReader(stage.store, run).follow()
+    answering = threading.Thread(target=stage.answer_all, args=("one", "two"))
+    stage.store.save_log(LogDefinition("line", 1, run.uuid, message="begun"))
+    assert next(lines).message == "begun"
+    answering.start()
+    # The clock stands still: only announcements end these waits.
+    assert [each.message for each in lines] == ["first: one"]
+    answering.join()
+
+
+def test_a_log_is_followed_until_it_is_told_to_stop(stage: Stage) -> None:
+    stop = threading.Event()
+    lines = reading.LogReader(stage.store, stage.talk()).follow(stop)
+    stop.set()
+    assert list(lines) == []
 
 
 def test_a_log_is_followed_to_the_end_of_the_run(stage: Stage) -> None:

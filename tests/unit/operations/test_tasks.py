@@ -11,6 +11,7 @@ from afl.errors import UsageError
 from afl.operations import handlers, tasks
 from afl.runtime.entities import HandlerRegistration, ServerState, TaskState
 from afl.runtime.errors import InvalidStepStateError
+from afl.runtime.listing import Count
 from afl.runtime.own_lists import own_task_list
 
 
@@ -109,6 +110,49 @@ def test_a_listed_task_says_what_went_wrong(stage: Stage) -> None:
     assert listed.error["message"] == "the line is dead"
     assert (listed.attempts, listed.run) == (1, task.workflow_id)
     assert listed.inputs == {"question": "first?"}
+
+
+def test_tasks_come_in_pages_also_of_one_run(stage: Stage) -> None:
+    run = stage.talk("a", "b", "c")
+    stage.talk()
+    first = tasks.task_page(stage.store, run=run.workflow_id, limit=3)
+    assert len(first.tasks) == 3
+    second = tasks.task_page(stage.store, run=run.workflow_id, limit=3, cursor=first.cursor)
+    assert (len(second.tasks), second.cursor) == (1, None)
+    assert {each.run for each in (*first.tasks, *second.tasks)} == {run.workflow_id}
+
+
+def test_unserved_tasks_are_picked_from_among_the_others(stage: Stage) -> None:
+    for task_list in ("gpu", "default", "tpu", "default", "gpu"):
+        stage.talk(task_list=task_list)
+    stage.server(handlers=["t.Ask"])
+    pages = [tasks.task_page(stage.store, only_unserved=True, limit=2)]
+    while (cursor := pages[-1].cursor) is not None:
+        pages.append(tasks.task_page(stage.store, only_unserved=True, limit=2, cursor=cursor))
+    assert [each.task_list for page in pages for each in page.tasks] == ["gpu", "tpu", "gpu"]
+    listed = tasks.list_tasks(stage.store, only_unserved=True, task_list="gpu")
+    assert [each.task_list for each in listed] == ["gpu", "gpu"]
+    assert tasks.list_tasks(stage.store, only_unserved=True, facet="Tell") == []
+
+
+def test_the_one_queue_that_nobody_serves_is_listed_as_asked(stage: Stage) -> None:
+    stage.talk(task_list="gpu")
+    stage.talk()
+    stage.server(handlers=["t.Ask"])
+    assert len(tasks.list_tasks(stage.store, only_unserved=True)) == 1
+    assert tasks.list_tasks(stage.store, only_unserved=True, task_list="default") == []
+    assert len(tasks.list_tasks(stage.store, only_unserved=True, facet="Ask")) == 1
+
+
+def test_queues_say_what_waits_since_when_and_for_whom(stage: Stage) -> None:
+    stage.talk("a")
+    stage.talk(task_list="gpu")
+    stage.server(handlers=["t.Ask"])
+    stage.claim()
+    default, gpu = tasks.queues(stage.store)
+    assert (default.task_list, default.waiting, default.is_unserved) == ("default", Count(1), False)
+    assert (gpu.task_list, gpu.facet, gpu.is_unserved) == ("gpu", "t.Ask", True)
+    assert (default.oldest_age_s, gpu.oldest_age_s) == (2.0, 1.0)
 
 
 # Acting

@@ -8,20 +8,22 @@ happens at the first use.
 from __future__ import annotations
 
 import inspect
+import math
 import threading
-from collections.abc import Callable
 from typing import Any
 
 from afl.agents.adapters import anthropic_wire as wire
 from afl.agents.adapters.anthropic_errors import (
     described,
     is_of_service,
+    is_there,
     is_transient,
     retry_after,
 )
 from afl.agents.adapters.pauses import Pause, shared_pause
 from afl.agents.budget import Budget
 from afl.agents.errors import ModelRefused, ModelUnavailable
+from afl.agents.listening import Listener, QuickListener
 from afl.agents.model import ModelAnswer, ModelRequest
 from afl.backoff import Backoff, format_duration
 from afl.clock import SYSTEM_CLOCK, Clock
@@ -29,6 +31,7 @@ from afl.errors import UsageError
 from afl.telemetry import TELEMETRY, ModelCalled, ModelCallRetried, Telemetry
 
 _BACKOFF = Backoff(initial=0.5, factor=2.0, maximum=30.0, jitter=0.5)
+_PING_S = 10.0
 
 
 class AnthropicAdapter:
@@ -76,6 +79,16 @@ class AnthropicAdapter:
         """Make the client now. Raises UsageError if the package or the key is missing."""
         self._sync()
 
+    def ping(self) -> None:
+        """Ask whether the service is there and takes the key, which costs nothing. Raises
+        ModelUnavailable."""
+        client = self._sync()
+        try:
+            client.models.list(limit=1, timeout=_PING_S)
+        except Exception as error:
+            if not is_there(error):
+                raise ModelUnavailable(described(error)) from error
+
     def answer(self, request: ModelRequest) -> ModelAnswer:
         client, arguments = self._sync(), wire.arguments_of(request)
         call = _Call(self, request)
@@ -99,21 +112,35 @@ class AnthropicAdapter:
             except Exception as error:
                 await self.clock.async_sleep(call.failed(error))
 
-    def stream(self, request: ModelRequest, on_text: Callable[[str], object]) -> ModelAnswer:
-        """Like `answer`; text is handed on as it comes. Once some was, nothing is tried again:
-        it would come twice."""
+    def stream(self, request: ModelRequest, on_text: Listener) -> ModelAnswer:
+        """Like `answer`; text is handed on as it comes. Once some was, nothing is tried again,
+        because it would come twice; unless the listener can take it back."""
         client, arguments = self._sync(), wire.arguments_of(request)
-        call = _Call(self, request)
+        call = _Call(self, request, on_text)
         while True:
             self._wait(call)
             try:
                 with client.messages.stream(**arguments, timeout=call.time_left()) as stream:
-                    for text in stream.text_stream:
-                        call.was_heard = True
-                        on_text(text)
-                    return call.answered(stream.get_final_message())
+                    for event in stream:
+                        call.hear(event)
+                    return call.answered(wire.heard(stream))
             except Exception as error:
                 self.clock.sleep(call.failed(error))
+
+    async def stream_async(self, request: ModelRequest, on_text: QuickListener) -> ModelAnswer:
+        client, arguments = self._async(), wire.arguments_of(request)
+        call = _Call(self, request, on_text)
+        while True:
+            while (seconds := call.begin()) > 0:
+                await self.clock.async_sleep(seconds)
+            try:
+                streaming = client.messages.stream(**arguments, timeout=call.time_left())
+                async with streaming as stream:
+                    async for event in stream:
+                        call.hear(event)
+                    return call.answered(wire.heard(stream))
+            except Exception as error:
+                await self.clock.async_sleep(call.failed(error))
 
     def close(self) -> None:
         """Close the connections of clients that were made here. Coroutines leave none open."""
@@ -169,14 +196,19 @@ class AnthropicAdapter:
 class _Call:
     """One request and its attempts. Decides; its caller waits and calls."""
 
-    def __init__(self, adapter: AnthropicAdapter, request: ModelRequest) -> None:
+    def __init__(
+        self, adapter: AnthropicAdapter, request: ModelRequest, listener: Listener | None = None
+    ) -> None:
         self._adapter = adapter
+        self._listener = listener
         self._model = request.model
         self._attempt = 0
         self._started = adapter.clock.monotonic()
         self._limit = request.timeout_s
-        #: A part of the answer is with the caller.
-        self.was_heard = False
+        #: When this attempt must have an answer.
+        self._ends_at = math.inf
+        #: A part of the answer is with the listener.
+        self._was_heard = False
 
     def begin(self) -> float:
         """Seconds to wait before asking again; 0: the attempt has begun. Raises BudgetExceeded,
@@ -192,10 +224,30 @@ class _Call:
     def time_left(self) -> float:
         """How long the service may take to say something."""
         longest = self._adapter.timeout_s
-        if self._limit is None:
-            return longest
-        # A timeout of nothing would mean none at all to some.
-        return max(0.001, min(longest, self._limit - self._elapsed()))
+        if self._limit is not None:
+            # A timeout of nothing would mean none at all to some.
+            longest = max(0.001, min(longest, self._limit - self._elapsed()))
+        self._ends_at = self._adapter.clock.monotonic() + longest
+        return longest
+
+    def hear(self, event: Any) -> None:
+        """A part of a stream. Each comes in time for the client, however many there are: that it
+        ends in time is seen to here. Raises Truncated."""
+        if self._adapter.clock.monotonic() > self._ends_at:
+            raise wire.Truncated("the answer takes longer than it may")
+        if event.type == "text" and self._listener is not None:
+            self._was_heard = True
+            self._listener(event.text)
+
+    def _take_back(self) -> bool:
+        """Whether the answer may begin anew."""
+        if not self._was_heard:
+            return True
+        if not isinstance(self._listener, QuickListener):
+            return False
+        self._listener.begin_again()
+        self._was_heard = False
+        return True
 
     def answered(self, message: Any) -> ModelAnswer:
         """The answer, counted and told. Raises Truncated."""
@@ -223,7 +275,7 @@ class _Call:
             raise ModelRefused(
                 f"{self._model} cannot be asked: the service refuses with {reason}"
             ) from error
-        if self.was_heard or self._attempt >= self._adapter.max_attempts:
+        if self._attempt >= self._adapter.max_attempts or not self._take_back():
             raise ModelUnavailable(
                 f"{self._model} gave no answer in {self._attempt} attempts; the last ended with "
                 f"{reason}"

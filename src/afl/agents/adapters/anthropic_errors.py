@@ -12,6 +12,8 @@ _TRANSIENT_STATUSES = frozenset({408, 409, 429})
 #: Errors in the middle of a stream come under the status 200.
 _TRANSIENT_TYPES = frozenset({"overloaded_error", "api_error", "rate_limit_error", "timeout_error"})
 _KEY_STATUSES = frozenset({401, 403})
+_WRONG_KEY = 401
+_OVERLOADED = 529
 
 
 def is_of_service(error: Exception) -> bool:
@@ -30,6 +32,12 @@ def is_transient(error: Exception) -> bool:
             return _type_of(error) in _TRANSIENT_TYPES
         return error.status_code in _TRANSIENT_STATUSES or error.status_code >= 500
     return isinstance(error, Truncated | anthropic.APIConnectionError) or _is_of_http(error)
+
+
+def is_there(error: Exception) -> bool:
+    """Whether whoever refused like this could answer others: it is busy, or has no such list."""
+    status = getattr(error, "status_code", None)
+    return status is not None and status != _WRONG_KEY and (status < 500 or status == _OVERLOADED)
 
 
 def _is_of_http(error: Exception) -> bool:

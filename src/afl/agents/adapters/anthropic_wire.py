@@ -65,6 +65,14 @@ def answer_of(message: Any) -> ModelAnswer:
     )
 
 
+def heard(stream: Any) -> Any:
+    """The message of a stream that is over. Raises Truncated if it never began."""
+    try:
+        return stream.current_message_snapshot
+    except AssertionError:
+        raise Truncated("the connection ended before the answer") from None
+
+
 def _message(message: Message) -> dict[str, Any]:
     return {"role": str(message.role), "content": [_block(each) for each in message.parts]}
 

@@ -14,7 +14,7 @@ from afl.runtime.handlers.blocks import bodies_of, catches_of
 from afl.runtime.persistence import Yielded, child_id
 from afl.runtime.plan import Block, Kind, Statement
 from afl.runtime.step import StepDefinition
-from afl.runtime.types import ObjectType
+from afl.runtime.types import ObjectType, StatementId
 
 
 class StatementCaptureHandler:
@@ -42,7 +42,7 @@ def _captured(
     step: StepDefinition, blocks: list[Block], context: ExecutionContext
 ) -> dict[str, Any]:
     found: defaultdict[str | None, list[Yielded]] = defaultdict(list)
-    for each in context.yielded(step):
+    for each in context.yielded(step, _single_yields(blocks)):
         found[each.statement_id].append(each)
     aliases = _aliases(step, context)
     captured: dict[str, Any] = {}
@@ -54,6 +54,13 @@ def _captured(
                 rounds = found[statement.id]
                 captured |= _yielded(statement, rounds, aliases, plan.kind is Kind.FOREACH)
     return captured
+
+
+def _single_yields(blocks: list[Block]) -> list[StatementId] | None:
+    """The yields of these blocks; None if some of them may happen often, or not at all."""
+    if any(each.inner != (each,) for each in blocks):
+        return None
+    return [statement.id for each in blocks for statement in each.yields]
 
 
 def _yielded(

@@ -94,8 +94,7 @@ def _environment(
 class EventTransmitHandler:
     """EVENT_TRANSMIT: an event facet leaves a task, and waits for the answer.
 
-    What the language itself can answer (`sys.log`, `sys.assert`) is answered here; other facets
-    pass.
+    What the language itself can answer (`sys.log`, `sys.assert`) is answered here.
     """
 
     def process(self, step: StepDefinition, context: ExecutionContext) -> bool:
@@ -103,9 +102,8 @@ class EventTransmitHandler:
         if builtin is not None:
             builtin(step, context)
             return True
-        declared = _declared(step, context)
-        if declared is None or not declared.is_event:
-            return True
+        declared = context.statement_of(step).callee
+        assert declared is not None, "only events have work in this state"
         self._transmit(step, declared, context)
         return False
 
@@ -118,10 +116,12 @@ class EventTransmitHandler:
         context.tell(TaskQueued, step=step.id, facet=declared.qualified)
 
 
-def _declared(step: StepDefinition, context: ExecutionContext) -> Declared | None:
+def is_event(step: StepDefinition, context: ExecutionContext) -> bool:
+    """Whether a step asks for an answer; it follows from the text alone."""
     if step.object_type == ObjectType.WORKFLOW:
-        return None
-    return context.statement_of(step).callee
+        return False
+    callee = context.statement_of(step).callee
+    return step.facet_name in _BUILTINS or (callee is not None and callee.is_event)
 
 
 def _policy(

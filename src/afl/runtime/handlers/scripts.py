@@ -26,14 +26,14 @@ class FacetScriptsHandler:
     """FACET_SCRIPTS_BEGIN: the script that is the body of a facet, or stands before its blocks."""
 
     def process(self, step: StepDefinition, context: ExecutionContext) -> bool:
-        script = _script_of(step, context)
-        if script is None:
-            return True
+        script = script_of(step, context)
+        assert script is not None, "else there is no work in this state"
         request_script(step, script, step.attributes.values(), context)
         return False
 
 
-def _script_of(step: StepDefinition, context: ExecutionContext) -> ast.ScriptBlock | None:
+def script_of(step: StepDefinition, context: ExecutionContext) -> ast.ScriptBlock | None:
+    """The script of a step; it follows from the text alone."""
     if step.object_type == ObjectType.YIELD_ASSIGNMENT:
         return None
     declared = context.workflow

@@ -41,6 +41,9 @@ def task_table(journal: Journal) -> Tasks:
         workflow=by("workflow_id"),
         open=Index(lambda task: (task.workflow_id,) if task.state in OPEN_TASK_STATES else ()),
         pending=Index(lambda task: (task.task_list_name,) if _is_pending(task) else ()),
+        queue=Index(
+            lambda task: ((task.task_list_name, task.name),) if _is_pending(task) else (),
+        ),
         running_of=Index(lambda task: (task.step_id,) if _is_running(task) else ()),
         # The queues.
         ready=Index(

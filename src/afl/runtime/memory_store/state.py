@@ -72,6 +72,7 @@ class State:
             state=by("state"),
             key=by("key"),
             flow=Index(lambda run: (run.workflow.flow_id,)),
+            name=Index(lambda run: (run.workflow.name,)),
             kept_until=Index(_retention, rank=lambda run: run.end_time + max(run.retain, 0)),
         )
         self.flows: Table[FlowDefinition] = Table(
@@ -87,6 +88,7 @@ class State:
             journal,
             lambda log: log.uuid,
             runner=Index(lambda log: (log.runner_id,), rank=lambda log: log.order),
+            arrived=Index(lambda log: (log.runner_id,)),
         )
         self.handlers: Table[HandlerRegistration] = Table(journal, lambda each: each.facet_name)
         #: Grows with every registration that is saved or removed.

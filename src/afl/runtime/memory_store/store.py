@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from afl.clock import SYSTEM_CLOCK, Clock, condition_of, now_ms
 from afl.errors import Conflict, StoreClosed, StoreMisused
@@ -32,6 +32,8 @@ from afl.runtime.entities import (
     TaskDefinition,
     WorkflowDefinition,
 )
+from afl.runtime.listing import COUNTED, Count, Page, Queue, RunQuery, TaskQuery
+from afl.runtime.memory_store import lists
 from afl.runtime.memory_store.queue import Wanted, claimable, next_time
 from afl.runtime.memory_store.state import Lock, State, StateView
 from afl.runtime.memory_store.table import ALL, Table
@@ -49,6 +51,7 @@ from afl.runtime.registered import beaten, judged, reported
 from afl.runtime.step import StepDefinition
 from afl.runtime.types import BlockId, EventId, StatementId, StepId, WorkflowId
 
+P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
 
@@ -314,6 +317,14 @@ class MemoryStore(Conveniences):
             self._state.servers.put(ended)
             return True
 
+    def prune_servers(self, keep_ms: int, limit: int = 100) -> int:
+        with self._writing():
+            heard_before = self.now_ms() - keep_ms
+            servers = self._state.servers
+            old = [each for each in servers.find() if each.ping_time < heard_before]
+            oldest = sorted(old, key=lambda each: each.ping_time)[: max(limit, 0)]
+            return sum(servers.remove(each.uuid) for each in oldest)
+
     # Flows
 
     def save_flow(self, flow: FlowDefinition) -> None:
@@ -409,6 +420,69 @@ class MemoryStore(Conveniences):
         steps, tasks = (sum(each) for each in zip(*removed, strict=True)) if removed else (0, 0)
         return Pruned(len(removed), steps, tasks)
 
+    # Lists
+
+    def list_runs(
+        self, query: RunQuery, limit: int = 50, cursor: str | None = None
+    ) -> Page[RunnerDefinition]:
+        return self._read(lists.runs, query, limit, cursor)
+
+    def count_runs(self, limit: int = COUNTED) -> dict[str, Count]:
+        return self._read(lists.count_runs, limit)
+
+    def list_run_workflows(self) -> list[str]:
+        return self._read(lists.run_workflows)
+
+    def find_run_ids(self, prefix: str, limit: int = 10) -> list[str]:
+        return self._read(lists.run_ids, prefix, limit)
+
+    def list_tasks(
+        self, query: TaskQuery, limit: int = 50, cursor: str | None = None
+    ) -> Page[TaskDefinition]:
+        return self._read(lists.tasks, query, limit, cursor)
+
+    def count_tasks(self, limit: int = COUNTED) -> dict[str, Count]:
+        return self._read(lists.count_tasks, limit)
+
+    def list_queues(self, limit: int = COUNTED) -> list[Queue]:
+        return self._read(lists.queues, limit)
+
+    def find_task_ids(self, prefix: str, limit: int = 10) -> list[str]:
+        return self._read(lists.task_ids, prefix, limit)
+
+    def changed_tasks(self, known: Mapping[str, int]) -> list[TaskDefinition]:
+        return self._read(lists.changed_tasks, known)
+
+    def list_steps(
+        self, workflow_id: WorkflowId, limit: int = 1000, cursor: str | None = None
+    ) -> Page[StepDefinition]:
+        return self._read(lists.steps, workflow_id, limit, cursor)
+
+    def changed_steps(self, known: Mapping[StepId, int]) -> list[StepDefinition]:
+        return self._read(lists.changed_steps, known)
+
+    def list_logs(
+        self, runner_id: str, limit: int = 1000, cursor: str | None = None
+    ) -> Page[LogDefinition]:
+        return self._read(lists.logs, runner_id, limit, cursor)
+
+    def changes_seen(self, workflow_id: WorkflowId) -> int:  # noqa: ARG002 - all news are one
+        with self._reading():
+            return self._news
+
+    def wait_for_change(
+        self,
+        workflow_id: WorkflowId,
+        seen: int,
+        timeout: float | None = None,
+        *,
+        stop: threading.Event | None = None,
+    ) -> bool:
+        def seconds_left() -> float:
+            return math.inf if self.changes_seen(workflow_id) == seen else 0
+
+        return self._wait(seconds_left, timeout, stop)
+
     # Handlers
 
     def save_handler_registration(self, registration: HandlerRegistration) -> None:
@@ -480,6 +554,12 @@ class MemoryStore(Conveniences):
         return self._find(self._state.sources)
 
     # Access
+
+    def _read(
+        self, query: Callable[Concatenate[State, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        with self._reading():
+            return query(self._state, *args, **kwargs)
 
     def _get(self, table: Table[R], key: Hashable) -> R | None:
         with self._reading():

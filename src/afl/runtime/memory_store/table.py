@@ -23,6 +23,8 @@ R = TypeVar("R")
 
 #: The index that holds every record.
 ALL = "all"
+#: Behind every key that is text.
+_LAST = "\U0010ffff"
 
 
 class Journal:
@@ -127,6 +129,28 @@ class Table(Generic[R]):
         entries = self._entries.get((index, value), [])
         for place in range(_after(entries, above), _after(entries, to)):
             yield self._rows[entries[place].key].record
+
+    def page(
+        self, before: float = math.inf, index: str = ALL, value: Hashable = ALL
+    ) -> Iterator[tuple[int, R]]:
+        """The records themselves, as with `peek`, newest first, with their numbers, from those
+        before a number on. Of an index without ranks."""
+        entries = self._entries.get((index, value), [])
+        for place in range(bisect_left(entries, _Entry(0, before)) - 1, -1, -1):
+            yield int(entries[place].number), self._rows[entries[place].key].record
+
+    def page_up(self, after: float, index: str, value: Hashable) -> Iterator[tuple[int, R]]:
+        """Like `page`, oldest first, those after a number."""
+        entries = self._entries.get((index, value), [])
+        for place in range(bisect_right(entries, _Entry(0, after, _LAST)), len(entries)):
+            yield int(entries[place].number), self._rows[entries[place].key].record
+
+    def values(self, index: str) -> list[Hashable]:
+        """The values that an index has records under."""
+        return [value for name, value in self._entries if name == index]
+
+    def count(self, index: str, value: Hashable) -> int:
+        return len(self._entries.get((index, value), []))
 
     def next_rank(self, index: str, value: Hashable, above: float) -> float:
         """The smallest rank above this one; infinity if there is none."""

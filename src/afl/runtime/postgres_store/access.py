@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 #: Waiters look again after this time, whatever they were told: a lease that was given meanwhile is
 #: nobody's news, and a connection that is dead may not know it yet.
-_LOOK_S = 5.0
+LOOK_S = 5.0
 #: How long a wait may sleep through an outage that it found by itself; the bell ends it earlier.
 _OUTAGE_S = 1.0
 
@@ -120,7 +120,7 @@ class Access:
             patience = deadline - self._clock.monotonic()
             if left <= 0 or patience <= 0:
                 return left <= 0
-            bell.wait(topic, seen, min(left, patience, _LOOK_S), stop)
+            bell.wait(topic, seen, min(left, patience, LOOK_S), stop)
             is_patient = True
         return False
 

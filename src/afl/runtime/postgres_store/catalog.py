@@ -29,6 +29,12 @@ HANDLERS_TOPIC = "handlers"
 
 # Servers
 
+_PRUNE_SERVERS = """\
+DELETE FROM afl_server WHERE seq = ANY (ARRAY (
+    SELECT seq FROM afl_server WHERE ping_time < %s
+    ORDER BY ping_time LIMIT %s FOR UPDATE SKIP LOCKED
+))"""
+
 
 def server(reader: Reader, server_id: str) -> ServerDefinition | None:
     return SERVERS.one(reader, "WHERE uuid = %s", server_id)
@@ -50,6 +56,11 @@ def report_incident(tx: Transaction, server_id: str, incident: Mapping[str, Any]
         return False
     SERVERS.save(tx, ended)
     return True
+
+
+def prune_servers(tx: Transaction, keep_ms: int, limit: int) -> int:
+    # All are looked through: there are few, because this removes them. Not one that just beats.
+    return tx.execute(_PRUNE_SERVERS, (tx.now - keep_ms, max(limit, 0)))
 
 
 def _server_alone(tx: Transaction, server_id: str) -> ServerDefinition | None:

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from afl.db.postgres import Reader
+from afl.db.postgres import Reader, Transaction
 from afl.runtime.entities import (
     HandlerRegistration,
     LockDefinition,
@@ -19,6 +19,8 @@ from afl.runtime.entities import (
 from afl.runtime.postgres_store import catalog, locks
 from afl.runtime.postgres_store.access import Access
 from afl.runtime.postgres_store.catalog import HANDLERS, LOGS, SERVERS, SOURCES
+from afl.runtime.postgres_store.holding import Holding
+from afl.runtime.postgres_store.runs import announce
 
 
 class CatalogPort(Access):
@@ -74,6 +76,9 @@ class CatalogPort(Access):
     def report_incident(self, server_id: str, incident: Mapping[str, Any]) -> bool:
         return self._write(catalog.report_incident, server_id, incident)
 
+    def prune_servers(self, keep_ms: int, limit: int = 100) -> int:
+        return self._write(catalog.prune_servers, keep_ms, limit)
+
     # Handlers
 
     def save_handler_registration(self, registration: HandlerRegistration) -> None:
@@ -107,7 +112,7 @@ class CatalogPort(Access):
     # Logs
 
     def save_log(self, log: LogDefinition) -> None:
-        self._write(LOGS.save, log)
+        self._write(_save_log, log)
 
     def get_logs_by_runner(self, runner_id: str) -> list[LogDefinition]:
         return self._read(LOGS.all, 'WHERE runner_id = %s ORDER BY "order", seq', runner_id)
@@ -133,3 +138,9 @@ class CatalogPort(Access):
 
     def list_published_sources(self) -> list[PublishedSource]:
         return self._read(SOURCES.all, "ORDER BY seq")
+
+
+def _save_log(tx: Transaction, log: LogDefinition) -> None:
+    Holding(tx).hold([log.runner_id])
+    LOGS.save(tx, log)
+    announce(tx, (log.runner_id,))

@@ -21,9 +21,11 @@ def apply(tx: Transaction, changes: IterationChanges, holding: Holding | None = 
 
 
 def _runs_of(changes: IterationChanges) -> set[str]:
-    """The runs whose steps and tasks change; nobody else knows of those that are just made."""
+    """The runs of which steps, tasks or logs change; of one that is just made nobody knows."""
     changed = {str(each.workflow_id) for each in (*changes.created_steps, *changes.updated_steps)}
     changed.update(each.workflow_id for each in changes.created_tasks)
+    # Lines of a log are numbered in the order of their commits, so that none is passed over.
+    changed.update(each.runner_id for each in changes.logs)
     return changed.difference(each.workflow_id for each in changes.created_runs)
 
 
@@ -50,3 +52,4 @@ def _put(tx: Transaction, changes: IterationChanges) -> None:
         tx.put(WORKFLOWS.insert_new, map(WORKFLOWS.row, changes.workflows))
     if changes.logs:
         tx.put(LOGS.upsert, map(LOGS.row, changes.logs))
+    runs.announce(tx, changes.touched_runs())

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from afl.db.postgres import Reader, Transaction
@@ -12,7 +12,12 @@ from afl.runtime.entities import RunnerDefinition
 from afl.runtime.rows.table import PERCENT, Table, assignments
 from afl.runtime.types import WorkflowId
 
-RUNS = Table("afl_run", RunnerDefinition, extra={"flow_id": "workflow.flow_id"}, mark=PERCENT)
+RUNS = Table(
+    "afl_run",
+    RunnerDefinition,
+    extra={"flow_id": "workflow.flow_id", "workflow_name": "workflow.name"},
+    mark=PERCENT,
+)
 
 #: How a run stands. What it is never changes.
 _CHANGING = ("state", "start_time", "end_time", "duration", "retain", "error", "step_id", "user")
@@ -35,7 +40,7 @@ NEWEST = "ORDER BY seq DESC LIMIT %s"
 
 
 def run_topic(workflow_id: str) -> str:
-    """Rung when the run ends."""
+    """Rung when something of the run changes; by its id, and by that of its record."""
     return f"run:{workflow_id}"
 
 
@@ -95,7 +100,6 @@ def by_key_locked(tx: Transaction, key: str) -> RunnerDefinition | None:
 
 def create(tx: Transaction, runs: Sequence[RunnerDefinition]) -> None:
     tx.put(RUNS.insert, map(RUNS.row, runs))
-    _announce(tx, runs)
 
 
 def update(tx: Transaction, runs: Sequence[RunnerDefinition]) -> None:
@@ -103,7 +107,6 @@ def update(tx: Transaction, runs: Sequence[RunnerDefinition]) -> None:
     ids = ", ".join(each.uuid for each in runs)
     refusal = Conflict(f"written since it was read, or gone: run {ids}; read again and decide anew")
     tx.put(UPDATE, rows, refusal)
-    _announce(tx, runs)
 
 
 def save(tx: Transaction, run: RunnerDefinition) -> None:
@@ -112,7 +115,7 @@ def save(tx: Transaction, run: RunnerDefinition) -> None:
         tx.put(RUNS.insert, [RUNS.row(run)])
     else:
         RUNS.save(tx, replace(run, version=stored.version + 1))
-    _announce(tx, [run])
+    announce(tx, (run.workflow_id, run.uuid))
 
 
 def change_state(tx: Transaction, runner_id: str, state: str) -> bool:
@@ -124,10 +127,11 @@ def change_state(tx: Transaction, runner_id: str, state: str) -> bool:
         # Retention counts from the end: without one the run would be as old as time.
         changed = replace(changed, end_time=tx.now, duration=tx.now - run.start_time)
     update(tx, [changed])
+    announce(tx, (run.workflow_id, run.uuid))
     return True
 
 
-def _announce(tx: Transaction, runs: Sequence[RunnerDefinition]) -> None:
-    for each in runs:
-        if each.is_over:
-            tx.announce(run_topic(each.workflow_id))
+def announce(tx: Transaction, ids: Iterable[str]) -> None:
+    """Say that something of these runs has changed."""
+    for each in set(ids):
+        tx.announce(run_topic(each))

@@ -293,6 +293,23 @@ CREATE TABLE afl_source (
     "INSERT INTO afl_handler_version (version) VALUES (0)",
 )
 
+_LISTS = (
+    # Found by their beginnings, so in the order of their characters, whatever the language of the
+    # database is.
+    'ALTER TABLE afl_run ALTER COLUMN workflow_id TYPE text COLLATE "C"',
+    'ALTER TABLE afl_task ALTER COLUMN uuid TYPE text COLLATE "C"',
+    """ALTER TABLE afl_run ADD COLUMN workflow_name text COLLATE "C" NOT NULL DEFAULT ''""",
+    "UPDATE afl_run SET workflow_name = coalesce(workflow::json ->> 'name', '')",
+    # Runs of a workflow in a state, newest last.
+    "CREATE INDEX afl_run_workflow ON afl_run (workflow_name, state, seq)",
+    # In the order of their arrival; whoever wants another one reads all of a run anyway.
+    "DROP INDEX afl_log_runner",
+    "CREATE INDEX afl_log_runner ON afl_log (runner_id, seq)",
+    "ALTER TABLE afl_server ADD COLUMN beat_ms bigint NOT NULL DEFAULT 0",
+    "ALTER TABLE afl_server ADD COLUMN finished text NOT NULL DEFAULT '[]'",
+)
+
 MIGRATIONS = history(
     Migration(1, "tables of the engine", (*_STEPS, *_TASKS, *_EVENTS, *_RUNS, *_FLOWS, *_OTHERS)),
+    Migration(2, "lists in pages, and what servers have done", _LISTS),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from afl.db.postgres import Transaction
 from afl.runtime.entities import EventDefinition
-from afl.runtime.postgres_store import events, steps
+from afl.runtime.postgres_store import events, runs, steps
 from afl.runtime.postgres_store.access import Access
 from afl.runtime.postgres_store.holding import Holding
 from afl.runtime.step import StepDefinition
@@ -54,4 +54,5 @@ class StepPort(Access):
 
 def _save_step(tx: Transaction, step: StepDefinition) -> int:
     Holding(tx).hold([step.workflow_id])
+    runs.announce(tx, (step.workflow_id,))
     return steps.save(tx, step)

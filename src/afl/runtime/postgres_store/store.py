@@ -14,6 +14,7 @@ from afl.runtime.postgres_store.access import Told
 from afl.runtime.postgres_store.catalog_port import CatalogPort
 from afl.runtime.postgres_store.changes import apply
 from afl.runtime.postgres_store.holding import Holding
+from afl.runtime.postgres_store.list_port import ListPort
 from afl.runtime.postgres_store.run_port import RunPort
 from afl.runtime.postgres_store.step_port import StepPort
 from afl.runtime.postgres_store.task_port import TaskPort
@@ -22,7 +23,7 @@ from afl.runtime.postgres_store.view import PostgresView
 T = TypeVar("T")
 
 
-class PostgresStore(StepPort, TaskPort, RunPort, CatalogPort, Conveniences):
+class PostgresStore(StepPort, TaskPort, RunPort, ListPort, CatalogPort, Conveniences):
     """Keeps all of `afl.runtime.persistence.PersistenceAPI` in a PostgreSQL database.
 
     `url` is `postgresql://user:password@host:5432/database`. `owner` is who claims tasks and holds

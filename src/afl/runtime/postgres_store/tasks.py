@@ -14,6 +14,7 @@ from afl.errors import Conflict
 from afl.runtime.claims import check_save, ended, holds, may_follow, released
 from afl.runtime.entities import TASK_TRANSITIONS, TaskDefinition, TaskState
 from afl.runtime.persistence import Claim, task_id_of
+from afl.runtime.postgres_store import runs
 from afl.runtime.postgres_store.holding import Holding
 from afl.runtime.rows.codec import to_json
 from afl.runtime.rows.table import PERCENT, Row, Table, assignments, column_list
@@ -78,13 +79,13 @@ _LOCKED = "FOR NO KEY UPDATE"
 BY_ID = "WHERE uuid = %s"
 BY_IDS = f"WHERE uuid = ANY (%s::text[]) ORDER BY uuid {_LOCKED}"
 # Tasks of steps are found by the steps of the run.
-_OF_RUN = """WHERE uuid = ANY (ARRAY (
+OF_RUN = """WHERE uuid = ANY (ARRAY (
     SELECT id FROM afl_step WHERE workflow_id = %(id)s
     UNION ALL
     SELECT uuid FROM afl_task WHERE workflow_id = %(id)s AND is_stray = 1
 ))"""
-ALL_OF_RUN = f"{TASKS.select} {_OF_RUN} ORDER BY seq"
-OPEN_OF_RUN = f"""SELECT {column_list(TASKS.fields)}, seq FROM afl_task {_OF_RUN}
+ALL_OF_RUN = f"{TASKS.select} {OF_RUN} ORDER BY seq"
+OPEN_OF_RUN = f"""SELECT {column_list(TASKS.fields)}, seq FROM afl_task {OF_RUN}
 AND state IN ('pending', 'running') ORDER BY uuid {_LOCKED}"""
 #: The expression is in no index: else all tasks might be looked through for the few that wait.
 _SORTED = "ORDER BY seq + 0"
@@ -148,8 +149,8 @@ def newest(reader: Reader, limit: int) -> list[TaskDefinition]:
 
 
 def by_runner(reader: Reader, runner_id: str) -> list[TaskDefinition]:
-    runs = reader.query_all(RUNS_OF_RUNNER, (runner_id, runner_id))
-    found = [task for (run,) in runs for task in of_run(reader, run)]
+    known = reader.query_all(RUNS_OF_RUNNER, (runner_id, runner_id))
+    found = [task for (run,) in known for task in of_run(reader, run)]
     mine = [each for each in found if each.runner_id == runner_id]
     return mine or TASKS.all(reader, BY_UNKNOWN_RUNNER, runner_id)
 
@@ -221,6 +222,7 @@ def save(tx: Transaction, task: TaskDefinition) -> None:
     else:
         TASKS.save(tx, replace(task, version=stored.version + 1))
     announce(tx, [task])
+    runs.announce(tx, (task.workflow_id, task.runner_id))
 
 
 def change_state(tx: Transaction, task_id: str, state: str) -> bool:
@@ -248,6 +250,7 @@ def _move(tx: Transaction, task: TaskDefinition) -> None:
     """Write what claims change, over what was read in the same transaction."""
     tx.put(MOVE, [_moving(task)])
     announce(tx, [task])
+    runs.announce(tx, (task.workflow_id, task.runner_id))
 
 
 def extend(reader: Reader, claims: Sequence[Claim], lease_ms: int, told: int | None) -> list[bool]:

@@ -43,6 +43,7 @@ CHANGING = (
     "sequence",
 )
 
+_STATE = _FIELDS.index("state")
 _TRANSITION = _FIELDS.index("transition")
 _ATTRIBUTES = _FIELDS.index("attributes")
 _VERSION = _FIELDS.index("version")
@@ -79,13 +80,15 @@ def row_of(step: StepDefinition) -> list[Any]:
 def standing(step: StepDefinition) -> tuple[Any, ...]:
     """How it stands, as it is written over an earlier one: by hand, because every step that goes
     on comes here."""
+    state, transition, attributes = str(step.state), step.transition, step.attributes
     return (
-        str(step.state),
-        *_past(step),
-        _flags(step.transition),
-        _error(step.transition),
-        _packed(step.attributes.params),
-        _packed(step.attributes.returns),
+        state,
+        None if transition.original_state == state else transition.original_state,
+        None if transition.current_state == state else transition.current_state,
+        _flags(transition),
+        None if transition.error is None else _error(transition),
+        _packed(attributes.params) if attributes.params else None,
+        _packed(attributes.returns) if attributes.returns else None,
         None if step.foreach_value is None else to_json(step.foreach_value),
         step.position,
         step.pending,
@@ -135,21 +138,22 @@ def next_row(step: StepDefinition) -> list[Any]:
 
 def step_of(row: Row) -> StepDefinition:
     *values, original_state, current_state, error, returns = row
-    step = StepDefinition(*values)
-    flags = values[_TRANSITION]
-    step.transition = StepTransition(
-        step.state if original_state is None else original_state,
-        step.state if current_state is None else current_state,
-        bool(flags & _CHANGED),
-        bool(flags & _REQUESTED),
-        bool(flags & _PUSHED),
+    state, flags, params = values[_STATE], values[_TRANSITION], values[_ATTRIBUTES]
+    values[_TRANSITION] = StepTransition(
+        state if original_state is None else original_state,
+        state if current_state is None else current_state,
+        flags & _CHANGED != 0,
+        flags & _REQUESTED != 0,
+        flags & _PUSHED != 0,
         None if error is None else StepFailure.from_dict(from_json(error)),
     )
-    step.attributes = FacetAttributes(_unpacked(values[_ATTRIBUTES]), _unpacked(returns))
-    step.version = _version_info(values[_VERSION])
-    if step.foreach_value is not None:
-        step.foreach_value = from_json(step.foreach_value)
-    return step
+    values[_ATTRIBUTES] = FacetAttributes(
+        {} if params is None else _unpacked(params), {} if returns is None else _unpacked(returns)
+    )
+    values[_VERSION] = _version_info(values[_VERSION])
+    if values[_FOREACH_VALUE] is not None:
+        values[_FOREACH_VALUE] = from_json(values[_FOREACH_VALUE])
+    return StepDefinition(*values)
 
 
 def _packed(attributes: dict[str, AttributeValue]) -> str | None:
@@ -158,9 +162,7 @@ def _packed(attributes: dict[str, AttributeValue]) -> str | None:
     return to_json({name: (each.value, each.type_hint) for name, each in attributes.items()})
 
 
-def _unpacked(text: str | None) -> dict[str, AttributeValue]:
-    if text is None:
-        return {}
+def _unpacked(text: str) -> dict[str, AttributeValue]:
     return {
         name: AttributeValue(name, value, hint)
         for name, (value, hint) in _read_attributes(text).items()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from types import NoneType, UnionType
 from typing import (
     Any,
@@ -114,10 +114,25 @@ class Table(Generic[R]):
                 values[index] = decode(values[index])
         return self._kind(*values)
 
-    def some(self, columns: Iterable[str]) -> Callable[[R], tuple[Any, ...]]:
-        """A function that gives the values of these columns, at least two."""
-        pick = itemgetter(*map(self.columns.index, columns))
-        return lambda record: cast("tuple[Any, ...]", pick(self.row(record)))
+    def some(self, columns: Iterable[str]) -> Callable[[R], list[Any]]:
+        """A function that gives the values of these columns, which are fields, at least two."""
+        wanted = tuple(columns)
+        values = attrgetter(*wanted)
+        encoders = dict(self._encoders)
+        odd = [
+            (place, encoders[index])
+            for place, index in enumerate(map(self.fields.index, wanted))
+            if index in encoders
+        ]
+
+        def some(record: R) -> list[Any]:
+            found = list(values(record))
+            for place, encode in odd:
+                if found[place] is not None:
+                    found[place] = encode(found[place])
+            return found
+
+        return some
 
     def one(self, reader: Reader, condition: str, *parameters: Any) -> R | None:
         row = reader.query_one(f"{self.select} {condition}", parameters)

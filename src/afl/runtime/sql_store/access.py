@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 #: Waiters look again after this time, whatever they were told: a lease that was given meanwhile is
 #: nobody's news, and the clock of the machine may have been set.
-_LOOK_S = 1.0
+LOOK_S = 1.0
 
 
 class Access:
@@ -86,7 +86,7 @@ class Access:
             patience = deadline - self._clock.monotonic()
             if left <= 0 or patience <= 0:
                 return left <= 0
-            self.database.bell.wait(topic, seen, min(left, patience, _LOOK_S), stop)
+            self.database.bell.wait(topic, seen, min(left, patience, LOOK_S), stop)
         return False
 
     def _require_open(self) -> None:

@@ -52,6 +52,12 @@ def report_incident(tx: Transaction, server_id: str, incident: Mapping[str, Any]
     return True
 
 
+def prune_servers(tx: Transaction, heard_before: int, limit: int) -> int:
+    # All are looked through: there are few, because this removes them.
+    old = "SELECT seq FROM server WHERE ping_time < ? ORDER BY ping_time LIMIT ?"
+    return tx.execute(f"DELETE FROM server WHERE seq IN ({old})", (heard_before, limit))  # noqa: S608
+
+
 # Handlers
 
 

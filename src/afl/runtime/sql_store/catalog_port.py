@@ -7,7 +7,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from afl.db.sqlite import Reader
+from afl.db.sqlite import Reader, Transaction
 from afl.runtime.entities import (
     HandlerRegistration,
     LockDefinition,
@@ -20,6 +20,7 @@ from afl.runtime.rows.codec import to_json
 from afl.runtime.sql_store import catalog, locks
 from afl.runtime.sql_store.access import Access
 from afl.runtime.sql_store.catalog import HANDLERS, LOGS, SERVERS, SOURCES
+from afl.runtime.sql_store.runs import announce
 
 
 class CatalogPort(Access):
@@ -77,6 +78,11 @@ class CatalogPort(Access):
     def report_incident(self, server_id: str, incident: Mapping[str, Any]) -> bool:
         return self._write(catalog.report_incident, server_id, incident)
 
+    def prune_servers(self, keep_ms: int, limit: int = 100) -> int:
+        return self._write(
+            lambda tx: catalog.prune_servers(tx, self.now_ms() - keep_ms, max(limit, 0))
+        )
+
     # Handlers
 
     def save_handler_registration(self, registration: HandlerRegistration) -> None:
@@ -110,7 +116,7 @@ class CatalogPort(Access):
     # Logs
 
     def save_log(self, log: LogDefinition) -> None:
-        self._write(LOGS.save, log)
+        self._write(_save_log, log)
 
     def get_logs_by_runner(self, runner_id: str) -> list[LogDefinition]:
         return self._read(LOGS.all, 'WHERE runner_id = ? ORDER BY "order", seq', runner_id)
@@ -136,3 +142,8 @@ class CatalogPort(Access):
 
     def list_published_sources(self) -> list[PublishedSource]:
         return self._read(SOURCES.all, "ORDER BY seq")
+
+
+def _save_log(tx: Transaction, log: LogDefinition) -> None:
+    LOGS.save(tx, log)
+    announce(tx, (log.runner_id,))

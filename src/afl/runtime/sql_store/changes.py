@@ -40,3 +40,4 @@ def _apply(tx: Transaction, changes: IterationChanges) -> None:
         tx.executemany(WORKFLOWS.insert_new, map(WORKFLOWS.row, changes.workflows))
     if changes.logs:
         tx.executemany(LOGS.upsert, map(LOGS.row, changes.logs))
+    runs.announce(tx, changes.touched_runs())

@@ -3,27 +3,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from afl.db.sqlite import Reader, Transaction
 from afl.errors import Conflict
-from afl.runtime.entities import RunnerDefinition
+from afl.runtime.entities import ENDED_RUNNER_STATES, RunnerDefinition
 from afl.runtime.rows.codec import to_json
 from afl.runtime.rows.table import Table, assignments
 from afl.runtime.types import WorkflowId
 
-RUNS = Table("run", RunnerDefinition, extra={"flow_id": "workflow.flow_id"})
+RUNS = Table(
+    "run",
+    RunnerDefinition,
+    extra={"flow_id": "workflow.flow_id", "workflow_name": "workflow.name"},
+)
 
 #: How a run stands. What it is never changes.
-_CHANGING = ("state", "start_time", "end_time", "duration", "retain", "error", "step_id", "user")
+_CHANGING = ("start_time", "end_time", "duration", "retain", "error", "step_id", "user")
 _changing = RUNS.some(_CHANGING)
-UPDATE = f"""UPDATE run SET {assignments(_CHANGING)}, version = ?
+UPDATE = f"""UPDATE run SET {assignments(("state", *_CHANGING))}, version = ?
 WHERE uuid = ? AND version = ?"""
 
 #: Without the parameters, which may be large.
 _HEAD = RUNS.select.replace('"parameters"', "'[]'")
 HEAD = f"{_HEAD} WHERE workflow_id = ? ORDER BY seq DESC LIMIT 1"
+STATE = "SELECT state FROM run WHERE workflow_id = ? ORDER BY seq DESC LIMIT 1"
 HEADS = f"{_HEAD} WHERE workflow_id IN (SELECT value FROM json_each(?)) ORDER BY seq"
 BY_UUID = "WHERE uuid = ?"
 BY_ID = "WHERE workflow_id = ? ORDER BY seq DESC LIMIT 1"
@@ -34,7 +39,7 @@ NEWEST = "ORDER BY seq DESC LIMIT ?"
 
 
 def run_topic(workflow_id: str) -> str:
-    """Rung when the run ends."""
+    """Rung when something of the run changes; by its id, and by that of its record."""
     return f"run:{workflow_id}"
 
 
@@ -76,8 +81,8 @@ def newest(reader: Reader, limit: int) -> list[RunnerDefinition]:
 
 
 def is_over(reader: Reader, workflow_id: WorkflowId) -> bool:
-    run = head(reader, workflow_id)
-    return run is not None and run.is_over
+    row = reader.query_one(STATE, (workflow_id,))
+    return row is not None and row[0] in ENDED_RUNNER_STATES
 
 
 # Changes
@@ -85,22 +90,24 @@ def is_over(reader: Reader, workflow_id: WorkflowId) -> bool:
 
 def create(tx: Transaction, runs: Sequence[RunnerDefinition]) -> None:
     tx.executemany(RUNS.insert, map(RUNS.row, runs))
-    _announce(tx, runs)
 
 
 def update(tx: Transaction, runs: Sequence[RunnerDefinition]) -> None:
-    rows = [(*_changing(each), each.version + 1, each.uuid, each.version) for each in runs]
+    rows = [
+        # Of an enum, SQLite's driver asks long how to store it.
+        (str(each.state), *_changing(each), each.version + 1, each.uuid, each.version)
+        for each in runs
+    ]
     if tx.executemany(UPDATE, rows) != len(rows):
         ids = ", ".join(each.uuid for each in runs)
         raise Conflict(f"written since it was read, or gone: run {ids}; read again and decide anew")
-    _announce(tx, runs)
 
 
 def save(tx: Transaction, run: RunnerDefinition) -> None:
     stored = get_record(tx, run.uuid)
     version = run.version if stored is None else stored.version + 1
     RUNS.save(tx, replace(run, version=version))
-    _announce(tx, [run])
+    announce(tx, (run.workflow_id, run.uuid))
 
 
 def change_state(tx: Transaction, runner_id: str, state: str, now: int) -> bool:
@@ -112,10 +119,11 @@ def change_state(tx: Transaction, runner_id: str, state: str, now: int) -> bool:
         # Retention counts from the end: without one the run would be as old as time.
         changed = replace(changed, end_time=now, duration=now - run.start_time)
     update(tx, [changed])
+    announce(tx, (run.workflow_id, run.uuid))
     return True
 
 
-def _announce(tx: Transaction, runs: Sequence[RunnerDefinition]) -> None:
-    for each in runs:
-        if each.is_over:
-            tx.announce(run_topic(each.workflow_id))
+def announce(tx: Transaction, ids: Iterable[str]) -> None:
+    """Say that something of these runs has changed."""
+    for each in set(ids):
+        tx.announce(run_topic(each))

@@ -286,7 +286,20 @@ _WORKERS = (
     "INSERT INTO handler_version (version) VALUES (0)",
 )
 
+_LISTS = (
+    "ALTER TABLE run ADD COLUMN workflow_name TEXT NOT NULL DEFAULT ''",
+    "UPDATE run SET workflow_name = coalesce(workflow ->> '$.name', '')",
+    # Runs of a workflow in a state, newest last.
+    "CREATE INDEX run_workflow ON run (workflow_name, state)",
+    # In the order of their arrival; whoever wants another one reads all of a run anyway.
+    "DROP INDEX log_runner",
+    "CREATE INDEX log_runner ON log (runner_id)",
+    "ALTER TABLE server ADD COLUMN beat_ms INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE server ADD COLUMN finished TEXT NOT NULL DEFAULT '[]'",
+)
+
 MIGRATIONS = history(
     Migration(1, "tables of the engine", (*_STEPS, *_TASKS, *_EVENTS, *_RUNS, *_FLOWS, *_OTHERS)),
     Migration(2, "what workers say and are told", _WORKERS),
+    Migration(3, "lists in pages, and what servers have done", _LISTS),
 )

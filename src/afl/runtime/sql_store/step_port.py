@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from afl.db.sqlite import Transaction
 from afl.runtime.entities import EventDefinition
-from afl.runtime.sql_store import events, steps
+from afl.runtime.sql_store import events, runs, steps
 from afl.runtime.sql_store.access import Access
 from afl.runtime.step import StepDefinition
 from afl.runtime.types import BlockId, EventId, StatementId, StepId, WorkflowId
@@ -35,7 +36,7 @@ class StepPort(Access):
         return self._read(steps.exists, statement_id, block_id)
 
     def save_step(self, step: StepDefinition) -> None:
-        step.sequence = self._write(steps.save, step)
+        step.sequence = self._write(_save_step, step)
 
     def get_event(self, event_id: EventId) -> EventDefinition | None:
         return self._read(events.get, event_id)
@@ -48,3 +49,8 @@ class StepPort(Access):
 
     def save_event(self, event: EventDefinition) -> None:
         self._write(events.save, event)
+
+
+def _save_step(tx: Transaction, step: StepDefinition) -> int:
+    runs.announce(tx, (step.workflow_id,))
+    return steps.save(tx, step)

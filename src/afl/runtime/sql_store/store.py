@@ -8,11 +8,13 @@ from types import TracebackType
 from typing import TypeVar
 
 from afl.clock import SYSTEM_CLOCK, Clock
+from afl.collector import collector_paused
 from afl.db.sqlite import Transaction
 from afl.runtime.conveniences import Conveniences
 from afl.runtime.persistence import Decision, IterationChanges
 from afl.runtime.sql_store.catalog_port import CatalogPort
 from afl.runtime.sql_store.changes import apply
+from afl.runtime.sql_store.list_port import ListPort
 from afl.runtime.sql_store.run_port import RunPort
 from afl.runtime.sql_store.step_port import StepPort
 from afl.runtime.sql_store.task_port import TaskPort
@@ -21,7 +23,7 @@ from afl.runtime.sql_store.view import SqliteView
 T = TypeVar("T")
 
 
-class SqliteStore(StepPort, TaskPort, RunPort, CatalogPort, Conveniences):
+class SqliteStore(StepPort, TaskPort, RunPort, ListPort, CatalogPort, Conveniences):
     """Keeps all of `afl.runtime.persistence.PersistenceAPI` in a file, durable across power loss.
 
     `owner` is who claims tasks and holds locks where nobody else is named; a fresh id unless it
@@ -53,8 +55,11 @@ class SqliteStore(StepPort, TaskPort, RunPort, CatalogPort, Conveniences):
         self._write(apply, changes)
 
     def _decided(self, tx: Transaction, decision: Decision[T]) -> T:
-        changes, answer = decision(SqliteView(tx, self.now_ms()))
-        apply(tx, changes)
+        # Until the changes are written and let go of: the collector would look at all of them.
+        with collector_paused():
+            changes, answer = decision(SqliteView(tx, self.now_ms()))
+            apply(tx, changes)
+            del changes
         return answer
 
     def __enter__(self) -> SqliteStore:

@@ -22,6 +22,7 @@ from afl.runtime.entities import TASK_TRANSITIONS, TaskDefinition, TaskState
 from afl.runtime.persistence import Claim, task_id_of
 from afl.runtime.rows.codec import to_json
 from afl.runtime.rows.table import Table, assignments
+from afl.runtime.sql_store.runs import announce
 from afl.runtime.types import WorkflowId
 
 
@@ -47,7 +48,7 @@ _CHANGING = (
     "held",
 )
 _standing = attrgetter(*_CHANGING)
-_ERROR = _CHANGING.index("error")
+_STATE, _ERROR = map(_CHANGING.index, ("state", "error"))
 #: Terminal states are final, whatever the writer believes. One text to search: SQLite would copy
 #: a list of pairs into a table of its own at each use.
 _ALLOWED = " ".join(
@@ -70,7 +71,7 @@ _MOVING = (
     "not_before",
     "version",
 )
-_moving = attrgetter(*_MOVING, "uuid")
+_moving = attrgetter(*_MOVING[1:], "uuid")
 MOVE = f"UPDATE task SET {assignments(_MOVING)} WHERE uuid = ?"
 
 BY_ID = "WHERE uuid = ?"
@@ -168,7 +169,8 @@ def update(tx: Transaction, tasks: Sequence[TaskDefinition]) -> None:
     for each in tasks:
         _require_alone(tx, each)
     rows = [
-        (*_stands(each), each.version + 1, each.uuid, each.version, each.state) for each in tasks
+        (*_stands(each), each.version + 1, each.uuid, each.version, str(each.state))
+        for each in tasks
     ]
     if tx.executemany(UPDATE, rows) != len(rows):
         ids = ", ".join(each.uuid for each in tasks)
@@ -180,6 +182,7 @@ def update(tx: Transaction, tasks: Sequence[TaskDefinition]) -> None:
 
 def _stands(task: TaskDefinition) -> list[Any]:
     values = list(_standing(task))
+    values[_STATE] = str(task.state)  # of an enum, SQLite's driver asks long how to store it
     if task.error is not None:
         values[_ERROR] = to_json(task.error)
     return values
@@ -200,6 +203,7 @@ def save(tx: Transaction, task: TaskDefinition) -> None:
         version = task.version if stored is None else stored.version + 1
         TASKS.save(tx, replace(task, version=version))
         _announce(tx, [task])
+        announce(tx, (task.workflow_id, task.runner_id))
 
 
 def change_state(tx: Transaction, task_id: str, state: str, now: int) -> bool:
@@ -208,6 +212,7 @@ def change_state(tx: Transaction, task_id: str, state: str, now: int) -> bool:
         return False
     # Whatever follows, whoever had claimed it has lost it.
     move(tx, [replace(ended(task, state, now, task.error), version=task.version + 1)])
+    announce(tx, (task.workflow_id, task.runner_id))
     return True
 
 
@@ -222,12 +227,13 @@ def release(tx: Transaction, claim: Claim, now: int, not_before: int) -> bool:
     if task is None:
         return False
     move(tx, [released(task, now, not_before)])
+    announce(tx, (task.workflow_id, task.runner_id))
     return True
 
 
 def move(tx: Transaction, tasks: Sequence[TaskDefinition]) -> None:
     """Write what claims change, over what was read in the same transaction."""
-    tx.executemany(MOVE, map(_moving, tasks))
+    tx.executemany(MOVE, [(str(each.state), *_moving(each)) for each in tasks])
     _announce(tx, tasks)
 
 

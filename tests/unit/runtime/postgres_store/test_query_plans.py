@@ -14,6 +14,7 @@ from afl.db.postgres.database import SETTINGS
 from afl.runtime.postgres_store import (
     flows,
     holding,
+    lists,
     pruning,
     queue,
     runs,
@@ -83,6 +84,29 @@ STATEMENTS = {
     "events to prune": (pruning.EVENTS, {"afl_event_run"}),
     "logs to prune": (pruning.LOGS, {"afl_log_runner"}),
     "flows to prune": (pruning.UNUSED_FLOW, {"afl_flow_uuid_key", "afl_run_flow"}),
+    "page of runs": (lists.NEWEST_RUNS, {"afl_run_pkey"}),
+    "page of runs in a state": (lists.RUNS_IN_STATE, {"afl_run_state"}),
+    "page of runs that fit": (
+        lists.FITTING_RUNS,
+        {"afl_run_workflow", "afl_run_id", "afl_run_pkey"},
+    ),
+    "last run": (lists.LAST_RUN, {"afl_run_pkey"}),
+    "counts of runs": (lists.COUNT_RUNS, {"afl_run_state"}),
+    "workflows that have runs": (lists.RUN_WORKFLOWS, {"afl_run_workflow"}),
+    "ids of runs": (lists.RUN_IDS, {"afl_run_id"}),
+    "page of tasks": (lists.NEWEST_TASKS, {"afl_task_seq"}),
+    "page of pending tasks": (lists.PENDING_TASKS, {"afl_task_queue", TASK}),
+    "page of running tasks": (lists.RUNNING_TASKS, {"afl_task_lease"}),
+    "page of tasks that stopped": (lists.STOPPED_TASKS, {"afl_task_stopped"}),
+    "page of tasks of a run": (lists.TASKS_OF_RUN, OF_RUN),
+    "how far a page of tasks looks": (lists.LOOK_AT_NEWEST, {"afl_task_seq"}),
+    "how far a page of stopped tasks looks": (lists.LOOK_AT_STOPPED, {"afl_task_stopped"}),
+    "queues": (lists.QUEUES, {"afl_task_queue"}),
+    "ids of tasks": (lists.TASK_IDS, {TASK}),
+    "tasks that changed": (lists.CHANGED_TASKS, {TASK}),
+    "page of steps": (lists.STEPS_OF_RUN, {"afl_step_run"}),
+    "steps that changed": (lists.CHANGED_STEPS, {STEP}),
+    "page of a log": (lists.LOGS_OF_RUN, {"afl_log_runner"}),
 }
 
 

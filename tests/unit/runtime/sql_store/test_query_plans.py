@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from afl.runtime.sql_store import SqliteStore, pruning, queue, runs, steps, tasks
+from afl.runtime.entities import TaskState
+from afl.runtime.sql_store import SqliteStore, lists, pruning, queue, runs, steps, tasks
 from afl.runtime.sql_store.runs import RUNS
 from afl.runtime.sql_store.tasks import TASKS
 
@@ -65,6 +66,28 @@ STATEMENTS = {
     "events to prune": (pruning.EVENTS, {"event_run"}),
     "logs to prune": (pruning.LOGS, {"log_runner"}),
     "flows to prune": (pruning.UNUSED_FLOW, {"sqlite_autoindex_flow_1", "run_flow"}),
+    "page of runs": (lists.NEWEST_RUNS, {"rowid"}),
+    "page of runs in a state": (lists.RUNS_IN_STATE, {"run_state"}),
+    "page of runs that fit": (lists.FITTING_RUNS, {"run_workflow", "run_id", "rowid"}),
+    "last run": (lists.LAST_RUN, set()),
+    "counts of runs": (lists.COUNT_RUNS, {"run_state"}),
+    "ids of runs": (lists.RUN_IDS, {"run_id"}),
+    "page of tasks": (lists.NEWEST_TASKS, {"rowid"}),
+    "page of pending tasks": (lists.PENDING_TASKS, {"task_queue", "rowid"}),
+    "page of running tasks": (lists.RUNNING_TASKS, {"task_running"}),
+    "page of tasks that stopped": (lists.STOPPED_TASKS, {"task_stopped"}),
+    "page of tasks of a run": (lists.TASKS_OF_RUN, OF_RUN),
+    "how far a page of tasks looks": (lists.LOOK_AT_NEWEST, {"rowid"}),
+    "how far a page of stopped tasks looks": (lists.LOOK_AT_STOPPED, {"task_stopped"}),
+    "count of running tasks": (lists.COUNT_TASKS[TaskState.RUNNING], {"task_running"}),
+    "count of failed tasks": (lists.COUNT_TASKS[TaskState.FAILED], {"task_stopped"}),
+    "next queue": (lists.NEXT_QUEUE, {"task_queue"}),
+    "what waits in a queue": (lists.QUEUE, {"task_queue"}),
+    "ids of tasks": (lists.TASK_IDS, {"task_id"}),
+    "tasks that changed": (lists.CHANGED_TASKS, {"task_id", "rowid"}),
+    "page of steps": (lists.STEPS_OF_RUN, {"step_run"}),
+    "steps that changed": (lists.CHANGED_STEPS, {"step_id", "rowid"}),
+    "page of a log": (lists.LOGS_OF_RUN, {"log_runner"}),
 }
 
 
@@ -88,9 +111,37 @@ def test_the_index_is_used(store: SqliteStore, sql: str, indexes: set[str]) -> N
     assert [each for each in scanned if each.split()[-1] not in SMALL] == []
 
 
-@pytest.mark.parametrize("sql", [steps.BY_RUN, pruning.OLD])
+@pytest.mark.parametrize(
+    "sql",
+    [
+        steps.BY_RUN,
+        pruning.OLD,
+        lists.NEWEST_RUNS,
+        lists.RUNS_IN_STATE,
+        lists.STOPPED_TASKS,
+        lists.NEWEST_TASKS,
+        lists.NEXT_QUEUE,
+        lists.QUEUE,
+        lists.RUN_IDS,
+        lists.STEPS_OF_RUN,
+        lists.LOGS_OF_RUN,
+    ],
+)
 def test_the_order_comes_with_the_index(store: SqliteStore, sql: str) -> None:
     assert "USE TEMP B-TREE FOR ORDER BY" not in plan(store, sql)
+
+
+@pytest.mark.parametrize(
+    ("sql", "index"),
+    [(lists.COUNT_TASKS[TaskState.PENDING], "task_queue"), (lists.RUN_WORKFLOWS, "run_workflow")],
+)
+def test_who_begins_at_an_end_of_an_index_reads_nothing_else_and_stops(
+    store: SqliteStore, sql: str, index: str
+) -> None:
+    read = [each for each in plan(store, sql) if re.match(r"(SCAN|SEARCH) (run|task)\b", each)]
+    assert read
+    assert all(index in each for each in read)
+    assert "LIMIT" in sql
 
 
 @pytest.mark.parametrize(

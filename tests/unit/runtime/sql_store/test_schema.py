@@ -12,6 +12,8 @@ from afl.db.migrations import Migration, migrate, schema_version
 from afl.db.sqlite import Transaction, open_database
 from afl.errors import NewerSchema
 from afl.runtime.entities import HandlerRegistration, ServerDefinition
+from afl.runtime.listing import RunQuery
+from afl.runtime.rows.codec import to_json
 from afl.runtime.rows.steps import COLUMNS
 from afl.runtime.rows.table import Table
 from afl.runtime.sql_store import SqliteStore
@@ -21,6 +23,7 @@ from afl.runtime.sql_store.locks import LOCKS
 from afl.runtime.sql_store.runs import RUNS
 from afl.runtime.sql_store.schema import COMPONENT, MIGRATIONS
 from afl.runtime.sql_store.tasks import TASKS
+from afl.testing.contracts.store.exam import new_run
 
 TABLES: list[Table[Any]] = [
     TASKS,
@@ -64,6 +67,9 @@ def test_a_file_of_an_older_release_is_brought_up_to_date(path: Path) -> None:
     with SqliteStore(path) as store:
         assert store.get_server("s") == ServerDefinition("s", "g", "afl-agent", "host")
         assert store.get_handler_registration("shop.Pay") == HandlerRegistration("shop.Pay", "shop")
+        assert store.get_logs_by_runner("r")[0].message == "hello"
+        page = store.list_runs(RunQuery(workflows=("shop.Order",)))
+        assert [each.workflow_id for each in page.items] == ["r"]
         seen = store.registrations_version()
         store.register_handler("shop.Ship", "shop")
         assert store.registrations_version() != seen
@@ -77,6 +83,15 @@ def _old_rows(tx: Transaction) -> None:
     tx.execute(
         "INSERT INTO handler VALUES (1, 'shop.Pay', 'shop', 'handle', '1.0.0', '', 30000, '[]', "
         "'{}', 0, 0)"
+    )
+    tx.execute(
+        "INSERT INTO run VALUES (1, 'r', 'r', ?, '[]', NULL, NULL, 0, 0, 0, 0, 'running', "
+        "'default', NULL, NULL, 0, 'flow')",
+        (to_json(new_run("r").workflow),),
+    )
+    tx.execute(
+        "INSERT INTO log VALUES (1, 'l', 0, 'r', NULL, '', '', 'workflow', 'info', 5, 'hello', "
+        "'', 0, '', '{}', 0)"
     )
 
 

@@ -13,7 +13,9 @@ from __future__ import annotations
 from afl.testing.contracts.store.claims import ClaimContract
 from afl.testing.contracts.store.directory import DirectoryContract
 from afl.testing.contracts.store.fleet import FleetContract
+from afl.testing.contracts.store.following import FollowContract
 from afl.testing.contracts.store.leases import LeaseContract
+from afl.testing.contracts.store.lists import ListContract
 from afl.testing.contracts.store.locks import LockContract
 from afl.testing.contracts.store.records import RecordContract
 from afl.testing.contracts.store.runs import RunContract
@@ -26,7 +28,9 @@ __all__ = [
     "ClaimContract",
     "DirectoryContract",
     "FleetContract",
+    "FollowContract",
     "LeaseContract",
+    "ListContract",
     "LockContract",
     "RecordContract",
     "RunContract",
@@ -49,6 +53,8 @@ class StoreContract(
     RunContract,
     DirectoryContract,
     FleetContract,
+    ListContract,
+    FollowContract,
     RecordContract,
 ):
     """All of it."""

@@ -14,6 +14,7 @@ from afl.runtime.entities import (
     HandledCount,
     HandlerRegistration,
     Isolation,
+    MinuteCount,
     OnLost,
     ServerDefinition,
     ServerState,
@@ -27,6 +28,11 @@ INCIDENT = {"kind": "lost", "message": "it ended without a word", "time": 5}
 def _server(uuid: str = "one", **fields: Any) -> ServerDefinition:
     given = {"state": ServerState.RUNNING, **fields}
     return ServerDefinition(uuid, "default", "afl-agent", "host", **given)
+
+
+def _handled(handled: int, not_handled: int = 0) -> list[HandledCount]:
+    """In all, of two handlers."""
+    return [HandledCount("shop.Pay", handled - 1, not_handled), HandledCount("shop.Ship", 1)]
 
 
 def _read(store: PersistenceAPI, uuid: str = "one") -> ServerDefinition:
@@ -47,7 +53,53 @@ class FleetContract(StoreExam):
             ping_time=7, handled=[HandledCount("shop.Pay", 3)], in_flight=2, http_port=8080
         )
         assert store.beat_server(standing) == ""
-        assert _read(store) == replace(standing, ping_time=store.now_ms())
+        now = store.now_ms()
+        finished = [MinuteCount(now - now % 60_000, 3)]
+        assert _read(store) == replace(standing, ping_time=now, finished=finished)
+
+    def test_what_a_server_finished_is_counted_by_minutes(
+        self, store: PersistenceAPI, clock: FakeClock
+    ) -> None:
+        start = store.now_ms() - store.now_ms() % 60_000
+        store.beat_server(_server(handled=_handled(2)))
+        clock.advance(20)
+        store.beat_server(_server(handled=_handled(5, 1)))
+        clock.advance(60)
+        store.beat_server(_server(handled=_handled(5, 1)))
+        store.beat_server(_server(handled=_handled(9, 1)))
+        assert _read(store).finished == [MinuteCount(start, 5, 1), MinuteCount(start + 60_000, 4)]
+
+    def test_counts_that_begin_anew_are_counted_anew(self, store: PersistenceAPI) -> None:
+        store.beat_server(_server(handled=_handled(7)))
+        store.beat_server(_server(handled=_handled(2)))
+        assert [each.handled for each in _read(store).finished] == [9]
+
+    def test_minutes_of_more_than_an_hour_ago_are_forgotten(
+        self, store: PersistenceAPI, clock: FakeClock
+    ) -> None:
+        store.beat_server(_server(handled=_handled(1)))
+        clock.advance(3540)
+        store.beat_server(_server(handled=_handled(2)))
+        assert len(_read(store).finished) == 2
+        clock.advance(60)
+        store.beat_server(_server(handled=_handled(2)))
+        assert len(_read(store).finished) == 1
+
+    # Pruning
+
+    def test_servers_that_were_not_heard_of_for_long_are_removed(
+        self, store: PersistenceAPI, clock: FakeClock
+    ) -> None:
+        for name in ("old", "older"):
+            store.beat_server(_server(name, state=ServerState.SHUTDOWN))
+        store.beat_server(_server("silent"))
+        clock.advance(10)
+        store.beat_server(_server("new", state=ServerState.ERROR))
+        assert store.prune_servers(10_000) == 0
+        clock.advance(0.001)
+        assert store.prune_servers(10_000, limit=2) == 2
+        assert store.prune_servers(10_000) == 1
+        assert [each.uuid for each in store.get_all_servers()] == ["new"]
 
     def test_a_beat_writes_a_record_that_vanished_again(self, store: PersistenceAPI) -> None:
         assert store.beat_server(_server(wanted="drain")) == "drain"

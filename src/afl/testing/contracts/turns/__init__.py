@@ -15,6 +15,7 @@ from afl.testing.contracts.turns.dues import DueContract
 from afl.testing.contracts.turns.exam import Stores, TurnExam
 from afl.testing.contracts.turns.journals import JournalContract
 from afl.testing.contracts.turns.people import PeopleContract
+from afl.testing.contracts.turns.streams import StreamContract, TakerContract
 
 __all__ = [
     "BeginningContract",
@@ -22,10 +23,19 @@ __all__ = [
     "JournalContract",
     "PeopleContract",
     "Stores",
+    "StreamContract",
+    "TakerContract",
     "TurnContract",
     "TurnExam",
 ]
 
 
-class TurnContract(BeginningContract, JournalContract, PeopleContract, DueContract):
+class TurnContract(
+    BeginningContract,
+    JournalContract,
+    StreamContract,
+    PeopleContract,
+    DueContract,
+    TakerContract,
+):
     """All of it."""

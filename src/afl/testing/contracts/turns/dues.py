@@ -90,6 +90,23 @@ class DueContract(TurnExam):
         assert claim(store) == []
         assert store.prune(store.now_ms()) == 1
 
+    def test_a_message_whose_turn_the_store_brought_to_its_end_is_relieved(
+        self, store: TurnStore
+    ) -> None:
+        store.seal(begin(store, owner="message 1").claim, "drained")
+        store.wake(store.list()[0].id)
+        (turn,) = claim(store)
+        ended = store.finish(turn.claim, Ending(TurnState.DONE, is_answered=False))
+        assert ended.relieved == "message 1"
+
+    def test_a_message_that_brings_its_turn_to_its_end_is_not(self, store: TurnStore) -> None:
+        turn = accept(store, is_due=True)
+        (held,) = claim(store)
+        store.seal(held.claim, "drained")
+        begun = store.begin(turn.id, "message 1", LEASE_MS)
+        ended = store.finish(begun.claim, Ending(TurnState.DONE))
+        assert (ended.relieved, ended.due) == ("", None)
+
     def test_whoever_the_store_would_tell_hears_of_a_cancellation(self, store: TurnStore) -> None:
         turn = accept(store, is_due=True)
         claim(store)
@@ -154,3 +171,28 @@ class DueContract(TurnExam):
         store.append(turn.claim, [note("news")])
         assert waiting.answer()
         assert store.wait_news(turn, None, threading.Event())
+
+    def test_who_watches_a_turn_is_called_until_that_is_enough(self, stores: Stores) -> None:
+        store, other = stores(), stores()
+        turn, beside = begin(store), begin(store, "two")
+        told, told_beside = threading.Event(), threading.Event()
+        end = other.watch(turn.id, told.set)
+        other.watch(beside.id, told_beside.set)
+        turn = store.append(turn.claim, [note("news")])
+        assert told.wait(self.patience_s)
+        assert not told_beside.is_set()
+        end()
+        told.clear()
+        store.append(turn.claim, [note("more")])
+        store.append(beside.claim, [note("news")])
+        # One after the other: the second is heard, so the first would have been.
+        assert told_beside.wait(self.patience_s)
+        assert not told.is_set()
+
+    def test_who_watches_a_turn_is_called_when_the_store_is_closed(self, stores: Stores) -> None:
+        store = stores()
+        told = threading.Event()
+        end = store.watch(begin(store).id, told.set)
+        store.close()
+        assert told.wait(self.patience_s)
+        end()

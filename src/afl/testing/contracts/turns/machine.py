@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -16,7 +17,9 @@ from afl.clock import FakeClock
 from afl.testing.contracts.turns.exam import LOOP, note
 from afl.turns.api import (
     Claim,
+    Delta,
     Ending,
+    Entry,
     Kind,
     NewEntry,
     NewTurn,
@@ -42,6 +45,7 @@ LEASE_MS = 10_000
 PAUSES = [
     Pause(TurnState.SUSPENDED, "drained"),
     Pause(TurnState.SUSPENDED, "drained", 0),
+    Pause(TurnState.SUSPENDED, "goes on", 0, handed_to="two"),
     Pause(TurnState.WAITING, "sleeps", 15_000),
     Pause(TurnState.MISMATCHED, "changed"),
 ]
@@ -51,6 +55,10 @@ ENDINGS = [
     Ending(TurnState.DONE, is_answered=False),
 ]
 _LARGE = 1000
+CALLS = ["model", "model#2"]
+
+#: A journal entry by its value, or what a call of a model has said.
+Heard: TypeAlias = bytes | tuple[str, str | None]
 
 
 @dataclass(eq=False)
@@ -64,7 +72,9 @@ class ModelTurn:
     owner: str = ""
     until: int = 0
     due: int | None = None
-    journal: list[bytes] = field(default_factory=list)
+    stream: list[Heard] = field(default_factory=list)
+    #: The call of which a part was heard.
+    saying: str = ""
     is_asking: bool = False
     answer: bytes | None = None
     claims: int = 0
@@ -83,13 +93,25 @@ class ModelTurn:
     def is_held(self, now: int) -> bool:
         return self.state is TurnState.RUNNING and now < self.until
 
+    @property
+    def journal(self) -> list[bytes]:
+        return [each for each in self.stream if isinstance(each, bytes)]
+
+    def take_back(self) -> None:
+        """Nobody may believe what was said and not answered."""
+        if self.saying:
+            self.stream.append((self.saying, None))
+        self.saying = ""
+
     def begin(self, record: TurnRecord, owner: str, now: int) -> None:
         assert record.claim != self.claim, "an old claim came back"
+        self.take_back()
         self.state, self.owner, self.claim = TurnState.RUNNING, owner, record.claim
         self.until, self.due = now + LEASE_MS, None
         self.claims += 1
 
     def rest(self, state: TurnState, due: int | None) -> None:
+        self.take_back()
         self.state, self.claim, self.owner, self.due = state, None, "", due
 
 
@@ -111,6 +133,7 @@ class TurnMachine(RuleBasedStateMachine):
         for key in KEYS[:2]:
             self.accept(key, is_due=key == "a")
             self.begin(key, OWNERS[0])
+        self.say(0, CALLS[0], "a", is_late=False)
 
     def teardown(self) -> None:
         for each in getattr(self, "stores", ()):
@@ -169,12 +192,45 @@ class TurnMachine(RuleBasedStateMachine):
         entry = note(f"{self.written}" * (_LARGE if is_large else 1))
         self._write(number, lambda claim: self.store.append(claim, [entry]), entry)
 
+    @rule(
+        number=st.integers(0, 99),
+        call_id=st.sampled_from(CALLS),
+        text=st.sampled_from(["a", "b", "c", None]),
+        is_late=st.booleans(),
+    )
+    def say(self, number: int, call_id: str, text: str | None, is_late: bool) -> None:
+        claim = self._claim(number)
+        after = 0 if claim is None else len(self._of(claim).journal) - is_late
+        is_refused = StaleTurn if is_late else None
+        turn = self._write(
+            number,
+            lambda claim: self.store.stream(claim, after, call_id, text),
+            refusal=is_refused,
+        )
+        if turn is None or (text is None and turn.saying != call_id):
+            return
+        if turn.saying != call_id:
+            turn.take_back()
+        turn.stream.append((call_id, text))
+        turn.saying = "" if text is None else call_id
+
+    @rule(number=st.integers(0, 99), call_id=st.sampled_from(CALLS))
+    def answer(self, number: int, call_id: str) -> None:
+        entry = NewEntry(Kind.MODEL, call_id=call_id, value=encode(self.written))
+        turn = self._write(number, lambda claim: self.store.append(claim, [entry]))
+        if turn is not None:
+            if turn.saying != call_id:
+                turn.take_back()
+            turn.saying = ""
+            turn.stream.append(entry.value)
+
     @rule(number=st.integers(0, 99), pause=st.sampled_from(PAUSES))
     def pause(self, number: int, pause: Pause) -> None:
         turn = self._write(number, lambda claim: self.store.pause(claim, pause))
         if turn is not None:
+            turn.take_back()
             if pause.state is TurnState.SUSPENDED:
-                turn.journal.append(encode(pause.reason))
+                turn.stream.append(encode(pause.handed_to or pause.reason))
             turn.rest(pause.state, None if pause.due_in is None else self.now + pause.due_in)
 
     @rule(number=st.integers(0, 99))
@@ -185,8 +241,10 @@ class TurnMachine(RuleBasedStateMachine):
         turn = self._of(claim) if claim is not None else None
         if turn is None or turn.is_asking:
             return
-        if self._write(number, lambda each: self.store.pause(each, pause, [asked]), asked):
+        if self._write(number, lambda each: self.store.pause(each, pause, [asked])):
             turn.is_asking = True
+            turn.take_back()
+            turn.stream.append(asked.value)
             turn.rest(TurnState.WAITING, None)
 
     @rule(number=st.integers(0, 99), ending=st.sampled_from(ENDINGS))
@@ -199,7 +257,8 @@ class TurnMachine(RuleBasedStateMachine):
     def seal(self, number: int) -> None:
         turn = self._write(number, lambda claim: self.store.seal(claim, "drained"))
         if turn is not None:
-            turn.journal.append(encode("drained"))
+            turn.take_back()
+            turn.stream.append(encode("drained"))
             turn.rest(TurnState.SUSPENDED, None)
 
     @rule()
@@ -245,7 +304,7 @@ class TurnMachine(RuleBasedStateMachine):
             return
         if turn.answer is None:
             turn.answer = answer
-            turn.journal.append(answer)
+            turn.stream.append(answer)
             if turn.state is TurnState.WAITING:
                 turn.due = self.now
 
@@ -289,6 +348,10 @@ class TurnMachine(RuleBasedStateMachine):
             entries = self.store.read(turn.id)
             assert [each.value for each in entries] == turn.journal
             assert [each.seq for each in entries] == list(range(1, record.seq + 1))
+            events = self.store.read_stream(turn.id)
+            assert [_heard(each) for each in events] == turn.stream
+            said = [each.number for each in events if isinstance(each, Delta)]
+            assert said == list(range(1, record.streamed + 1))
             assert record.attempt == turn.claims
 
     def _claim(self, number: int) -> Claim | None:
@@ -298,18 +361,22 @@ class TurnMachine(RuleBasedStateMachine):
         return next(each for each in self.turns.values() if each.id == claim.turn_id)
 
     def _write(
-        self, number: int, write: Callable[[Claim], TurnRecord], entry: NewEntry | None = None
+        self,
+        number: int,
+        write: Callable[[Claim], TurnRecord],
+        entry: NewEntry | None = None,
+        refusal: type[TurnError] | None = None,
     ) -> ModelTurn | None:
         """The turn, if a worker with one of its claims could write."""
         claim = self._claim(number)
         if claim is None:
             return None
         turn = self._of(claim)
-        refusal = None if turn.claim == claim else StaleTurn
+        refusal = refusal if turn.claim == claim else StaleTurn
         if self._tried(lambda: write(claim), refusal) is None:
             return None
         if entry is not None:
-            turn.journal.append(entry.value)
+            turn.stream.append(entry.value)
         return turn
 
     def _tried(
@@ -321,5 +388,10 @@ class TurnMachine(RuleBasedStateMachine):
             record = act()
         except TurnError as error:
             found = error
-        assert (None if found is None else type(found)) is refusal, repr(found)
+        is_as_said = isinstance(found, refusal) if refusal else found is None
+        assert is_as_said, repr(found)
         return record
+
+
+def _heard(event: Entry | Delta) -> Heard:
+    return event.value if isinstance(event, Entry) else (event.call_id, event.text)

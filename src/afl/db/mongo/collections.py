@@ -1,0 +1,91 @@
+"""Collections and their indexes: made by the first process that opens them.
+
+Indexes and fields are only ever added, so that programs of two releases work side by side. The
+version says which release last added some.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pymongo import IndexModel
+
+from afl.db.mongo.errors import errors_translated
+from afl.errors import NewerSchema
+
+if TYPE_CHECKING:
+    from afl.db.mongo.database import MongoDatabase
+
+#: Which version the collections of each component have.
+SCHEMA = "afl_schema"
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    name: str
+    fields: Sequence[str]
+    is_unique: bool = False
+    #: What documents must be like to be in it.
+    where: Mapping[str, Any] | None = None
+    #: Documents are removed when the time in its field has come.
+    is_end_of_life: bool = False
+
+    def model(self) -> IndexModel:
+        options: dict[str, Any] = {"name": self.name, "unique": self.is_unique}
+        if self.where is not None:
+            options["partialFilterExpression"] = dict(self.where)
+        if self.is_end_of_life:
+            options["expireAfterSeconds"] = 0
+        return IndexModel([(each, 1) for each in self.fields], **options)
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    name: str
+    indexes: Sequence[Index] = ()
+
+
+def prepare(
+    database: MongoDatabase, component: str, version: int, collections: Sequence[Collection]
+) -> None:
+    """Have the collections of a component there, with all indexes. Raises NewerSchema."""
+    with errors_translated(database.place):
+        found = _version(database, component)
+        if found > version:
+            raise NewerSchema(component, found, version, database.place)
+        if found == version:
+            return
+        for each in collections:
+            _make(database, each)
+        database.majority[SCHEMA].update_one(
+            {"_id": component}, {"$max": {"version": version}}, upsert=True
+        )
+
+
+def _version(database: MongoDatabase, component: str) -> int:
+    found = database.majority[SCHEMA].find_one({"_id": component})
+    return 0 if found is None else int(found["version"])
+
+
+def _make(database: MongoDatabase, collection: Collection) -> None:
+    # Also without indexes: in transactions it would be made by whoever comes first.
+    if collection.indexes:
+        database.majority[collection.name].create_indexes(
+            [each.model() for each in collection.indexes]
+        )
+    elif collection.name not in database.majority.list_collection_names():
+        _make_empty(database, collection.name)
+
+
+def _make_empty(database: MongoDatabase, name: str) -> None:
+    from pymongo.errors import CollectionInvalid, OperationFailure
+
+    try:
+        database.majority.create_collection(name)
+    except CollectionInvalid:
+        pass  # somebody was faster
+    except OperationFailure as error:
+        if error.code != 48:  # the same, as the server says it
+            raise

@@ -1,0 +1,142 @@
+"""What errors of MongoDB mean for the caller."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from bson.errors import InvalidDocument
+from pymongo import errors
+
+from afl.errors import AflError, ConfigurationError, Conflict, StoreMisused, StoreUnavailable
+
+_REFUSED_CODES = {13, 18, 8000}  # not authorized, authentication failed, the same at Atlas
+_TOO_LARGE_CODES = {10334, 17419, 17420}
+_DUPLICATE_CODES = {11000, 11001}
+#: What an operator can look at, for errors that may pass.
+_PASSING = {
+    14031: "its disk is full; make room",
+    50: "the operation took too long; others hold these documents, or it is overloaded",
+    64: "too few members of the replica set confirm writes",
+    91: "it shuts down at this moment",
+    112: "others changed the same documents at the same time; try again",
+    246: "the snapshot is not there any more; try again",
+    251: "the transaction was ended by the server; try again",
+}
+_TRANSIENT, _UNKNOWN = "TransientTransactionError", "UnknownTransactionCommitResult"
+
+
+def is_transient(error: BaseException) -> bool:
+    """Whether the transaction was not committed, and may be run again."""
+    return isinstance(error, errors.PyMongoError) and error.has_error_label(_TRANSIENT)
+
+
+def is_unknown(error: BaseException) -> bool:
+    """Whether a commit was asked for, and nobody knows what became of it."""
+    return isinstance(error, errors.PyMongoError) and error.has_error_label(_UNKNOWN)
+
+
+def is_network(error: BaseException) -> bool:
+    return isinstance(error, errors.ConnectionFailure | OSError)
+
+
+def is_duplicate(error: BaseException) -> bool:
+    return isinstance(error, errors.OperationFailure) and not _codes(error).isdisjoint(
+        _DUPLICATE_CODES
+    )
+
+
+def is_only_duplicates(error: errors.BulkWriteError) -> bool:
+    """Whether nothing else went wrong with some of many changes."""
+    details = error.details or {}
+    codes = {each.get("code") for each in details.get("writeErrors", ())}
+    return bool(codes) and codes <= _DUPLICATE_CODES and not details.get("writeConcernErrors")
+
+
+def translated(error: Exception, place: str) -> AflError | Exception:
+    """The error of ours that tells the caller what to do; others, which are bugs, as they are."""
+    if is_network(error) or isinstance(error, errors.WaitQueueTimeoutError):
+        return StoreUnavailable(
+            f"{place} cannot be reached ({_text(error)}); is it running? What was sent and not "
+            "answered may have happened"
+        )
+    if isinstance(error, errors.DocumentTooLarge):
+        return too_large(place)
+    if isinstance(error, errors.OperationFailure):
+        return _of_server(error, place)
+    return error
+
+
+def _of_server(error: errors.OperationFailure, place: str) -> AflError | Exception:
+    codes = _codes(error)
+    if not codes.isdisjoint(_REFUSED_CODES):
+        return ConfigurationError(
+            f"{place} refuses us ({_text(error)}); look at user, password and authSource in the "
+            "URL, and at the rights of the user"
+        )
+    if not codes.isdisjoint(_DUPLICATE_CODES):
+        return Conflict(f"already there: {_text(error)}")
+    if not codes.isdisjoint(_TOO_LARGE_CODES):
+        return too_large(place)
+    for code, advice in _PASSING.items():
+        if code in codes:
+            return StoreUnavailable(f"{place}: {advice} ({_text(error)})")
+    if is_transient(error) or is_unknown(error):
+        return StoreUnavailable(f"{place}: {_text(error)}; try again")
+    return error
+
+
+def too_large(place: str) -> StoreMisused:
+    return StoreMisused(
+        f"{place}: a step, task or other record is larger than 16 MB, which is the most that a "
+        "document of MongoDB may have; keep large values elsewhere and hand over where they are"
+    )
+
+
+def meaning_of(error: BaseException, place: str) -> BaseException:
+    """A new exception with its cause, if it has a meaning for the caller; else it itself."""
+    if not isinstance(error, errors.PyMongoError | OSError):
+        return error
+    meaning = translated(error, place)
+    if meaning is not error:
+        meaning.__cause__ = error
+    return meaning
+
+
+@contextmanager
+def errors_translated(place: str) -> Iterator[None]:
+    try:
+        yield
+    except (errors.PyMongoError, OSError) as error:
+        meaning = translated(error, place)
+        if meaning is error:
+            raise
+        raise meaning from error
+
+
+@contextmanager
+def refusing() -> Iterator[None]:
+    """Raise StoreMisused where a value cannot be kept; all else comes out as it is."""
+    try:
+        yield
+    except UnicodeEncodeError as error:
+        raise StoreMisused(
+            f"text that is not valid Unicode cannot be kept: {error.reason} at position "
+            f"{error.start}; replace such characters first"
+        ) from error
+    except OverflowError as error:
+        raise StoreMisused("a number does not fit into 64 bits; hand it over as text") from error
+    except InvalidDocument as error:
+        raise StoreMisused(f"a field has a value of the wrong kind: {error}") from error
+
+
+def _codes(error: errors.OperationFailure) -> set[int]:
+    details = error.details or {}
+    inner = [each.get("code") for each in details.get("writeErrors", ())]
+    return {code for code in (error.code, *inner) if code is not None}
+
+
+def _text(error: Exception) -> str:
+    # The driver puts the whole answer of the server behind what it says.
+    text = " ".join(str(error).split())
+    return text.partition(", full error:")[0][:500]

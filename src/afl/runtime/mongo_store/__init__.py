@@ -1,0 +1,13 @@
+"""The store for many machines on MongoDB.
+
+Modules from the bottom: `schema` (collections and indexes), `documents` (records and how they are
+kept), `times` (the clock of the server); `steps`, `tasks`, `queue`, `runs`, `pruning`, `flows`,
+`locks`, `catalog`, `events` (questions and changes, on a reader or in a transaction that is given);
+`holding`, `changes` and `view` (decisions); `access` and the ports on it; `store`.
+"""
+
+from __future__ import annotations
+
+from afl.runtime.mongo_store.store import MongoStore
+
+__all__ = ["MongoStore"]

@@ -1,0 +1,104 @@
+"""Runs, flows and workflows, as the port has them."""
+
+from __future__ import annotations
+
+import math
+import threading
+from functools import partial
+
+from afl.db.mongo import Reader, Transaction
+from afl.runtime.entities import FlowDefinition, RunnerDefinition, WorkflowDefinition
+from afl.runtime.mongo_store import flows, pruning, runs
+from afl.runtime.mongo_store.access import Access
+from afl.runtime.mongo_store.documents import NEWEST_FIRST
+from afl.runtime.mongo_store.flows import WORKFLOW_KIND
+from afl.runtime.mongo_store.holding import Holding
+from afl.runtime.persistence import Pruned
+from afl.runtime.types import WorkflowId
+
+
+class RunPort(Access):
+    def save_runner(self, runner: RunnerDefinition) -> None:
+        self._write(_save_run, runner)
+
+    def get_runner(self, runner_id: str) -> RunnerDefinition | None:
+        return self._read(runs.get_record, runner_id)
+
+    def get_run(self, workflow_id: WorkflowId) -> RunnerDefinition | None:
+        return self._read(runs.get, workflow_id)
+
+    def get_run_by_key(self, key: str) -> RunnerDefinition | None:
+        return self._read(runs.by_key, key)
+
+    def get_runners_by_workflow(self, workflow_id: WorkflowId) -> list[RunnerDefinition]:
+        return self._read(runs.by_run, workflow_id)
+
+    def get_runners_by_state(self, state: str) -> list[RunnerDefinition]:
+        return self._read(runs.by_state, state)
+
+    def get_all_runners(self, limit: int = 100) -> list[RunnerDefinition]:
+        return self._read(runs.newest, limit)
+
+    def update_runner_state(self, runner_id: str, state: str) -> bool:
+        return self._write(runs.change_state, runner_id, state)
+
+    def wait_for_run(
+        self,
+        workflow_id: WorkflowId,
+        timeout: float | None = None,
+        *,
+        stop: threading.Event | None = None,
+    ) -> bool:
+        def seconds_left(reader: Reader) -> float:
+            return 0 if runs.is_over(reader, workflow_id) else math.inf
+
+        return self._wait(runs.run_topic(workflow_id), seconds_left, timeout, stop)
+
+    def prune_runs(self, keep_ms: int, limit: int = 100) -> Pruned:
+        # A transaction for each: all of them together could last longer than one may.
+        found = self._read(pruning.outlived, keep_ms, limit, self._now)
+        removed = [self._write(pruning.remove, each) for each in found]
+        gone = [each for each in removed if each is not None]
+        return Pruned(len(gone), sum(steps for steps, _ in gone), sum(tasks for _, tasks in gone))
+
+    # Flows
+
+    def save_flow(self, flow: FlowDefinition) -> None:
+        self._write(flows.save, flow)
+
+    def get_flow(self, flow_id: str) -> FlowDefinition | None:
+        return self._read(flows.KIND.one, {"_id": flow_id})
+
+    def get_flow_by_path(self, path: str) -> FlowDefinition | None:
+        return self._read(partial(flows.KIND.one, where={"flow_path": path}, sort=NEWEST_FIRST))
+
+    def get_flow_by_name(self, name: str) -> FlowDefinition | None:
+        return self._read(partial(flows.KIND.one, where={"flow_name": name}, sort=NEWEST_FIRST))
+
+    def get_all_flows(self) -> list[FlowDefinition]:
+        return self._read(flows.KIND.all, {})
+
+    def delete_flow(self, flow_id: str) -> bool:
+        return self._write(flows.delete, flow_id)
+
+    def save_workflow(self, workflow: WorkflowDefinition) -> None:
+        self._save(WORKFLOW_KIND, workflow)
+
+    def get_workflow(self, workflow_id: str) -> WorkflowDefinition | None:
+        return self._read(WORKFLOW_KIND.one, {"_id": workflow_id})
+
+    def get_workflow_by_name(self, name: str) -> WorkflowDefinition | None:
+        return self._read(partial(WORKFLOW_KIND.one, where={"name": name}, sort=NEWEST_FIRST))
+
+    def get_workflows_by_flow(self, flow_id: str) -> list[WorkflowDefinition]:
+        return self._read(WORKFLOW_KIND.all, {"flow_id": flow_id})
+
+    def get_all_workflows(self, limit: int = 100) -> list[WorkflowDefinition]:
+        return self._read(partial(WORKFLOW_KIND.some_of, where={}, limit=limit, sort=NEWEST_FIRST))
+
+
+def _save_run(tx: Transaction, run: RunnerDefinition) -> None:
+    # Its steps may be there already, and somebody may just decide about them.
+    holding = Holding(tx)
+    holding.hold([run.workflow_id])
+    runs.save(tx, run, holding.guard_of(run.workflow_id))

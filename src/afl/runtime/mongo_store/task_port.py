@@ -1,0 +1,95 @@
+"""Tasks and their claims, as the port has them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+from afl.db.mongo import Reader, Transaction
+from afl.runtime.entities import TaskDefinition
+from afl.runtime.mongo_store import queue, tasks
+from afl.runtime.mongo_store.access import Access
+from afl.runtime.mongo_store.holding import Holding
+from afl.runtime.persistence import DEFAULT_LEASE_MS, DEFAULT_TASK_LIST, Claim
+
+
+class TaskPort(Access):
+    def get_task(self, task_id: str) -> TaskDefinition | None:
+        return self._read(tasks.get, task_id)
+
+    def get_pending_tasks(self, task_list: str = DEFAULT_TASK_LIST) -> list[TaskDefinition]:
+        return self._read(tasks.pending, task_list)
+
+    def get_all_tasks(self, limit: int = 100) -> list[TaskDefinition]:
+        return self._read(tasks.newest, limit)
+
+    def get_tasks_by_runner(self, runner_id: str) -> list[TaskDefinition]:
+        return self._read(tasks.by_runner, runner_id)
+
+    def get_tasks_by_state(self, state: str, limit: int = 100) -> list[TaskDefinition]:
+        return self._read(tasks.by_state, state, limit)
+
+    def save_task(self, task: TaskDefinition) -> None:
+        self._write(_save_task, task)
+
+    def update_task_state(self, task_id: str, state: str) -> bool:
+        return self._write(_change_state, task_id, state)
+
+    # Claims, renewals and releases change single documents, and wait for no decision of this
+    # process.
+
+    def claim_tasks(
+        self,
+        task_names: Sequence[str],
+        limit: int,
+        *,
+        task_list: str = DEFAULT_TASK_LIST,
+        owner: str | None = None,
+        lease_ms: int = DEFAULT_LEASE_MS,
+    ) -> list[TaskDefinition]:
+        wanted = queue.Wanted.of(task_names, task_list)
+        claimant = queue.Claimant(owner or self.owner, lease_ms)
+
+        def claim(reader: Reader) -> list[TaskDefinition]:
+            return queue.claim(reader, wanted, limit, claimant, self._now)
+
+        return self._unhindered(claim)
+
+    def extend_leases(
+        self, claims: Sequence[Claim], lease_ms: int = DEFAULT_LEASE_MS
+    ) -> list[bool]:
+        return self._change(tasks.extend, claims, lease_ms, self._now)
+
+    def release_task(self, claim: Claim, *, not_before: int = 0) -> bool:
+        task = self._change(tasks.release, claim, not_before, self._now)
+        if task is not None:
+            self.database.bell.nudge(tasks.work_topic(task.task_list_name))
+        return task is not None
+
+    def wait_for_work(
+        self,
+        names: Sequence[str],
+        timeout: float | None = None,
+        *,
+        task_list: str = DEFAULT_TASK_LIST,
+        stop: threading.Event | None = None,
+    ) -> bool:
+        wanted = queue.Wanted.of(names, task_list)
+
+        def seconds_left(reader: Reader) -> float:
+            return queue.seconds_left(reader, wanted, self._now)
+
+        return self._wait(tasks.work_topic(task_list), seconds_left, timeout, stop)
+
+
+def _save_task(tx: Transaction, task: TaskDefinition) -> None:
+    Holding(tx).hold([task.workflow_id])
+    tasks.save(tx, task)
+
+
+def _change_state(tx: Transaction, task_id: str, state: str) -> bool:
+    found = tasks.get(tx, task_id)
+    if found is None:
+        return False
+    Holding(tx).hold([found.workflow_id])
+    return tasks.change_state(tx, task_id, state)

@@ -1,0 +1,70 @@
+"""What models say before it is in a journal, and who is ready to do turns: as a shelf keeps it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from afl.turns import rules
+from afl.turns.api import Delta, Entry, NewEntry, TurnRecord
+from afl.turns.shelf import Shelf, Taker, entry_of
+
+# Each function gives the record as it is then; the caller saves it.
+
+
+def said(shelf: Shelf, turn: TurnRecord, call_id: str, text: str | None, now: int) -> TurnRecord:
+    """A call that is given up for another one has said nothing."""
+    if turn.saying != call_id:
+        if text is None:
+            return turn  # there is nothing to take back
+        turn = voided(shelf, turn, now)
+    said, delta = rules.said(turn, call_id, text, now)
+    shelf.stream([delta])
+    return said
+
+
+def voided(shelf: Shelf, turn: TurnRecord, now: int) -> TurnRecord:
+    """Say so, if anything that was said is not in the journal."""
+    if not turn.saying:
+        return turn
+    voided, mark = rules.said(turn, turn.saying, None, now)
+    shelf.stream([mark])
+    return voided
+
+
+def heard(
+    shelf: Shelf, turn: TurnRecord, entries: Sequence[NewEntry], now: int, *, is_left: bool
+) -> TurnRecord:
+    """Before these entries are written; if it `is_left`, nothing more is said after them."""
+    if rules.is_void(turn, entries, is_left=is_left):
+        return voided(shelf, turn, now)
+    return replace(turn, saying="") if rules.is_whole(turn, entries) else turn
+
+
+def read(shelf: Shelf, turn_id: str, after: int, number: int) -> list[Entry | Delta]:
+    entries = [entry_of(shelf, each) for each in shelf.lines(turn_id, after)]
+    return sorted([*entries, *shelf.deltas(turn_id, after, number)], key=_place)
+
+
+def _place(event: Entry | Delta) -> tuple[int, int]:
+    return (event.seq, 0) if isinstance(event, Entry) else (event.after, event.number)
+
+
+# Who is ready
+
+
+def ready(shelf: Shelf, loop: str, since: int, now: int) -> list[str]:
+    found = [each for each in shelf.takers(loop) if _is_ready(each, now)]
+    return [each.owner for each in found if each.until - each.lease_ms >= since]
+
+
+def announced(shelf: Shelf, taker: Taker, now: int) -> bool:
+    """Whether that is news. Those who went without a word are forgotten."""
+    known = shelf.takers(taker.loop)
+    shelf.drop_takers([each for each in known if not _is_ready(each, now)])
+    shelf.keep_taker(taker)
+    return all(each.owner != taker.owner or not _is_ready(each, now) for each in known)
+
+
+def _is_ready(taker: Taker, now: int) -> bool:
+    return rules.holds(taker.until, taker.lease_ms, now)

@@ -1,0 +1,202 @@
+"""Pages, what is live on them, and the same things as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import httpx
+import pytest
+from starlette.applications import Starlette
+from tests.dashboard.conftest import OPERATOR, Site, csrf_of, dead_letter, waiting_turns
+
+from afl.dashboard import make_app, mount
+from afl.dashboard.formats import span
+from afl.gateway.access import Token
+from afl.operations.handlers import NewHandler, add
+from afl.runtime.entities import LogDefinition
+from afl.runtime.types import StepId, WorkflowId
+
+
+def _events(answer: httpx.Response) -> Iterator[tuple[str, str]]:
+    name, data = "", ""
+    for line in answer.iter_lines():
+        if line.startswith("event: "):
+            name = line.removeprefix("event: ")
+        elif line.startswith("data: "):
+            data += line.removeprefix("data: ")
+        elif not line and name:
+            yield name, data
+            name, data = "", ""
+
+
+def test_only_what_has_changed_is_sent_again(site: Site) -> None:
+    run = site.submit()
+    client = site.signed_in()
+    with client.stream("GET", "/live", params={"to": f"/runs/{run}"}) as answer:
+        events = _events(answer)
+        shown = dict(next(events) for _ in range(7))
+        assert "running" in shown["live_head"]
+        # The log is the last part of the page: what comes before it was sent as well.
+        site.evaluator.cancel(WorkflowId(run))
+        site.store.save_log(LogDefinition("a log", 1, run, message="enough"))
+        sent: list[str] = []
+        while "enough" not in shown["live_logs"]:
+            name, data = next(events)
+            assert shown[name] != data
+            shown[name] = data
+            sent.append(name)
+        assert "cancelled" in shown["live_head"]
+        assert "live_outputs" not in sent
+
+
+def test_a_live_page_ends_when_the_server_does(site: Site) -> None:
+    client = site.signed_in()
+    with client.stream("GET", "/live", params={"to": "/runs"}) as answer:
+        events = _events(answer)
+        assert next(events)[0] == "live_runs"
+        site.store.close()
+        assert list(events)[-1][0] == "gone"
+
+
+def test_a_form_says_what_is_wrong_and_keeps_what_was_typed(site: Site) -> None:
+    client = site.signed_in()
+    csrf = csrf_of(client.get("/workflows").text)
+    form = {"csrf": csrf, "workflow": "t.Hello", "input.name": "Ada", "input.count": "many"}
+    answer = client.post("/runs", data=form)
+    assert answer.status_code == 422
+    assert "count=many: expected Long" in answer.text
+    assert 'value="Ada"' in answer.text
+    answer = client.post("/runs", data={**form, "input.count": "3", "input.loud": "true"})
+    run = site.api().get(f"/api{answer.headers['location']}").json()
+    assert run["inputs"] == {"name": "Ada", "count": 3, "loud": True}
+
+
+def test_runs_are_found_and_paged(site: Site) -> None:
+    runs = [site.submit() for _ in range(3)]
+    client = site.signed_in()
+    page = client.get("/runs", params={"limit": "2"}).text
+    assert runs[2] in page
+    assert runs[0] not in page
+    assert 'rel="next"' in page
+    assert runs[0] in client.get("/runs", params={"text": runs[0][:8]}).text
+    assert "No run fits" in client.get("/runs", params={"state": "failed"}).text
+    assert client.get("/runs", params={"state": "asleep"}).status_code == 422
+    assert client.get("/runs", params={"stat": "failed"}).status_code == 422
+
+
+def test_a_run_is_paused_unpaused_and_cancelled(site: Site) -> None:
+    run = site.submit()
+    client = site.signed_in()
+    csrf = csrf_of(client.get(f"/runs/{run}").text)
+    for act, state in (("pause", "paused"), ("unpause", "running"), ("cancel", "cancelled")):
+        assert client.post(f"/runs/{run}/{act}", data={"csrf": csrf}).status_code == 303
+        assert f">{state}</span>" in client.get(f"/runs/{run}").text
+    again = client.post(f"/runs/{run}/cancel", data={"csrf": csrf})
+    assert (again.status_code, "nothing to cancel" in again.text) == (422, True)
+
+
+def test_the_source_shows_where_a_run_is(site: Site) -> None:
+    page = site.signed_in().get(f"/runs/{site.submit()}").text
+    current = page.partition('<div class="now">')[2].partition("</div>")[0]
+    assert "greeted = Greet(" in current
+
+
+def test_turns_and_mailboxes_are_worked_on_by_programs(site: Site) -> None:
+    asking, doubting = waiting_turns(site.mailboxes)
+    dead_letter(site.mailboxes, "orders")
+    api = site.api()
+    (effect,) = api.get("/api/turns").json()["unknown"]
+    assert (effect["turn_id"], effect["tool"]) == (doubting, "fax")
+    wrong = api.post(f"/api/turns/{doubting}/settle", json={"outcome": "perhaps"})
+    assert wrong.status_code == 422
+    settled = api.post(f"/api/turns/{doubting}/settle", json={"outcome": "done", "value": 1})
+    assert settled.status_code == 200
+    assert api.get("/api/turns").json()["unknown"] == []
+    assert api.post(f"/api/turns/{asking}/answer", json={"answer": "red"}).status_code == 200
+    assert api.post(f"/api/turns/{asking}/cancel", json={}).status_code == 200
+    assert api.get(f"/api/turns/{asking}").json()["turn"]["state"] == "cancelled"
+    assert api.get("/api/turns/nothing").status_code == 404
+    assert len(api.get("/api/mailboxes/orders").json()["dead_letters"]) == 1
+    assert api.post("/api/mailboxes/orders/redrive", json={}).status_code == 200
+    assert api.get("/api/mailboxes/orders").json()["dead_letters"] == []
+
+
+def test_handlers_are_registered_verified_disabled_and_removed(site: Site) -> None:
+    (site.folder / "greet.py").write_text("def handle(payload):\n    return {'text': 'hi'}\n")
+    api, base = site.api(), "/api/handlers"
+    new = {"facet": "t.Greet", "module": str(site.folder / "greet.py"), "entrypoint": "wrong"}
+    assert api.post(base, json=new).status_code == 200
+    answer = api.post(f"{base}/t.Greet/verify", json={})
+    assert (answer.status_code, "does not load" in answer.text) == (422, True)
+    assert api.post(base, json={**new, "entrypoint": "handle"}).status_code == 200
+    assert api.post(f"{base}/t.Greet/verify", json={}).status_code == 200
+    assert api.post(f"{base}/t.Greet/disable", json={}).status_code == 200
+    assert api.get(f"{base}/t.Greet").json()["is_enabled"] is False
+    assert api.post(f"{base}/t.Greet/remove", json={}).status_code == 200
+    assert api.get(f"{base}/t.Greet").status_code == 404
+
+
+def test_steps_are_retried_and_tasks_given_up_by_programs(site: Site) -> None:
+    run = site.submit()
+    api = site.api()
+    (task,) = api.get("/api/tasks", params={"run": run}).json()["tasks"]
+    assert task["is_unserved"] is True
+    refused = api.post(f"/api/runs/{run}/steps/{task['step']}/retry", json={})
+    assert refused.status_code == 409
+    site.evaluator.fail_step(StepId(task["step"]), "no luck")
+    steps = api.get(f"/api/runs/{run}/steps", params={"limit": 1}).json()
+    assert (len(steps["steps"]), steps["cursor"] is not None) == (1, True)
+    assert api.get(f"/api/steps/{task['step']}").json()["state"] == "failed"
+    assert api.get(f"/api/runs/{run}").json()["summary"]["state"] == "failed"
+    assert api.post(f"/api/tasks/{task['task']}/retry", json={}).status_code == 200
+    assert api.get(f"/api/runs/{run}").json()["summary"]["state"] == "running"
+    discarded = api.post(f"/api/tasks/{task['task']}/discard", json={"reason": "enough"})
+    assert discarded.status_code == 200
+    assert api.get(f"/api/runs/{run}").json()["summary"]["error"]["message"] == "enough"
+
+
+def test_editing_a_handler_keeps_what_the_form_does_not_show(site: Site) -> None:
+    (site.folder / "greet.py").write_text("def handle(payload): ...")
+    new = NewHandler("t.Greet", str(site.folder / "greet.py"), retry_max=3, requirements=["x"])
+    add(site.store, new)
+    client = site.signed_in()
+    csrf = csrf_of(client.get("/handlers/t.Greet").text)
+    form = {"csrf": csrf, "facet": "t.Greet", "module": new.module, "timeout_ms": "5"}
+    assert client.post("/handlers", data=form).status_code == 303
+    found = site.store.get_handler_registration("t.Greet")
+    assert found is not None
+    assert (found.timeout_ms, found.requirements) == (5, ["x"])
+    assert found.metadata == {"retry": {"max": 3}}
+
+
+async def _mounted(site: Site) -> tuple[str, str]:
+    outer = Starlette()
+    mount(outer, make_app(site.desk, [Token(OPERATOR)]), "/dashboard")
+    transport = httpx.ASGITransport(app=outer)
+    async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
+        answer = await client.post("/dashboard/login", data={"token": OPERATOR})
+        page = await client.get(answer.headers["location"])
+        return answer.headers["location"], page.text
+
+
+def test_it_works_below_a_path_of_another_app(site: Site) -> None:
+    import asyncio
+
+    place, page = asyncio.run(_mounted(site))
+    assert place == "/dashboard/overview"
+    assert 'href="/dashboard/runs"' in page
+    assert 'href="/runs"' not in page
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.34, "340 ms"),
+        (1.24, "1.2 s"),
+        (184, "3 min 4 s"),
+        (7500, "2 h 5 min"),
+        (273_600, "3 d 4 h"),
+    ],
+)
+def test_times_are_written_for_people(seconds: float, text: str) -> None:
+    assert span(seconds) == text

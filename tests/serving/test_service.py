@@ -1,0 +1,254 @@
+"""An app and settings become a service: by HTTP and from mailboxes, with what it depends on."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from afl.agents.adapters.scripted import ScriptedAdapter, says
+from afl.agents.model import ModelRequest
+from afl.client import Client
+from afl.clock import SYSTEM_CLOCK
+from afl.config import Config, load_config
+from afl.errors import ConfigurationError, UsageError
+from afl.gateway import TurnClient
+from afl.loops import AgentLoop, AgentLoopRequest, Experiment, Prompt, Session
+from afl.mailbox import open_mailbox
+from afl.serving import App, Service, open_service
+from afl.serving.service import mailbox_url
+from afl.turns import open_turns
+
+PATIENCE_S = 20.0
+TOKEN = "test-0123456789abcdef"
+
+
+def config_of(folder: Path, **flags: Any) -> Config:
+    given = {
+        "store.url": f"sqlite:///{folder}/x.db",
+        "lifecycle.drain_deadline": "5s",
+        "serve.port": 0,
+        "serve.tokens": TOKEN,
+        **{name.replace("__", "."): value for name, value in flags.items()},
+    }
+    return load_config(given, environ={}, directory=folder)
+
+
+@contextmanager
+def serving(app: App, config: Config) -> Iterator[Service]:
+    """A service that runs, until the end of the block."""
+    with open_service(app, config) as service:
+        run = threading.Thread(target=service.group.run, kwargs={"install_signals": False})
+        service.group.expect_run()
+        run.start()
+        try:
+            yield service
+        finally:
+            assert service.group.shutdown(timeout=PATIENCE_S)
+            run.join(PATIENCE_S)
+            assert not run.is_alive()
+
+
+def until(is_so: Any) -> Any:
+    deadline = SYSTEM_CLOCK.monotonic() + PATIENCE_S
+    while SYSTEM_CLOCK.monotonic() < deadline:
+        if found := is_so():
+            return found
+        SYSTEM_CLOCK.sleep(0.01)
+    raise AssertionError("it never came to that")
+
+
+def client_of(service: Service) -> TurnClient:
+    until(lambda: service.group.ready().ok)
+    assert service.api.url is not None
+    return TurnClient(service.api.url, token=TOKEN, patience_s=PATIENCE_S)
+
+
+def greeter() -> App:
+    app = App()
+
+    @app.agent("hello")
+    def hello(request: str) -> str:
+        return f"hello {request}"
+
+    return app
+
+
+class Clerk(AgentLoop[str, str]):
+    def prepare(
+        self, request: str, *, experiment: Experiment | None = None
+    ) -> tuple[Prompt[str], Session]:
+        return Prompt(request), Session()
+
+
+class Provider(ScriptedAdapter):
+    """A model that can be warmed and asked whether it is there."""
+
+    def __init__(self) -> None:
+        super().__init__(default=self._said)
+        self.is_there = False
+        self.is_warm = False
+
+    def _said(self, request: ModelRequest) -> Any:
+        return says("yes")
+
+    def prepare(self) -> None:
+        self.is_warm = True
+
+    def ping(self) -> None:
+        if not self.is_there:
+            raise ConnectionError("nobody answers")
+
+
+def test_turns_come_by_http_and_from_the_mailbox_of_the_agent(tmp_path: Path) -> None:
+    config = config_of(tmp_path)
+    with serving(greeter(), config) as service, client_of(service) as client:
+        assert client.submit("hello", "web").result(PATIENCE_S) == "hello web"
+        with (
+            open_mailbox(config.store.url, "hello", body_type=AgentLoopRequest[str]) as requests,
+            open_mailbox(config.store.url, "answers") as answers,
+        ):
+            requests.send(AgentLoopRequest("mail"), reply_to=answers)
+            (answer,) = answers.receive(wait_time_seconds=PATIENCE_S)
+            assert answer.body["output"] == "hello mail"
+
+
+def test_an_agent_with_a_class_gets_its_adapter_and_its_options(tmp_path: Path) -> None:
+    app = App()
+    adapter = ScriptedAdapter([says("yes")])
+    app.agent_loop("clerk", lambda **parts: Clerk(**parts), adapter=adapter, request_type=str)
+    with serving(app, config_of(tmp_path)) as service, client_of(service) as client:
+        assert client.submit("clerk", "Is it open?").result(PATIENCE_S) == "yes"
+
+
+def test_requests_that_the_agent_cannot_read_are_refused_at_once(tmp_path: Path) -> None:
+    with serving(greeter(), config_of(tmp_path)) as service, client_of(service):
+        body = {"loop": "hello", "request": 3}
+        headers = {"authorization": f"Bearer {TOKEN}"}
+        refused = httpx.post(f"{service.api.url}/turns", json=body, headers=headers)
+        assert refused.status_code == 422
+        assert "hello" in refused.json()["detail"]
+
+
+def test_store_mailboxes_and_model_are_dependencies_by_themselves(tmp_path: Path) -> None:
+    app = App()
+    provider = Provider()
+    app.agent_loop("clerk", Clerk, adapter=provider)
+    app.dependency("shop", lambda: True)
+    with serving(app, config_of(tmp_path)) as service:
+        problem = "init: model of clerk: ConnectionError: nobody answers"
+        until(lambda: problem in service.group.ready().reasons)
+        assert not provider.is_warm
+        assert service.api.url is None, "nobody is let in"
+        provider.is_there = True
+        with client_of(service) as client:
+            assert provider.is_warm
+            assert client.submit("clerk", "hello").result(PATIENCE_S) == "yes"
+        names = [each["name"] for each in service.group.status()["dependencies"]]
+        assert names == ["store", "mailbox clerk", "model of clerk", "shop"]
+
+
+HANDLERS = """
+def weigh(payload):
+    return {"grams": 7}
+
+
+HANDLERS = {"parcels.Weigh": weigh}
+"""
+PARCELS = """
+namespace parcels
+
+event facet Weigh(parcel: String) => (grams: Long)
+
+workflow Send(parcel: String) => (grams: Long) andThen {
+    weighed = Weigh(parcel = $.parcel)
+    yield Send(grams = weighed.grams)
+}
+"""
+
+
+def test_a_worker_runs_beside_the_agents(tmp_path: Path) -> None:
+    (tmp_path / "parcels_handlers.py").write_text(HANDLERS)
+    app = greeter()
+    app.worker(str(tmp_path / "parcels_handlers.py"), task_list="parcels", concurrency=2)
+    config = config_of(tmp_path)
+    with (
+        serving(app, config) as service,
+        client_of(service),
+        Client(config.store.url) as runs,
+    ):
+        run = runs.submit(PARCELS, "Send", {"parcel": "lamp"}, task_list="parcels")
+        assert run.result(PATIENCE_S) == {"grams": 7}
+
+
+def test_a_turn_says_which_process_does_it(tmp_path: Path) -> None:
+    """Two processes with one name must not take each other's turns for their own."""
+    app = App()
+    release = threading.Event()
+
+    @app.agent("slow")
+    def slow(request: str) -> None:
+        release.wait(PATIENCE_S)
+
+    config = config_of(tmp_path, serve__name="shop")
+    owners = []
+    for _ in range(2):
+        with serving(app, config) as service, client_of(service) as client:
+            turn = client.submit("slow", "x")
+            with closing(open_turns(config.store.url)) as turns:
+                owners.append(until(lambda: turns.get(turn.id).owner))  # noqa: B023
+            release.set()
+            turn.result(PATIENCE_S)
+        release.clear()
+    assert all(each.startswith("shop-") for each in owners)
+    assert len(set(owners)) == 2
+
+
+# What cannot be
+
+
+def test_an_app_without_agents_is_refused(tmp_path: Path) -> None:
+    with (
+        pytest.raises(UsageError, match=r"no agents: declare one with @app.agent"),
+        open_service(App(), config_of(tmp_path)),
+    ):
+        pass
+
+
+def test_a_drain_deadline_is_required(tmp_path: Path) -> None:
+    with (
+        pytest.raises(ConfigurationError, match="a service needs a drain deadline"),
+        open_service(greeter(), config_of(tmp_path, lifecycle__drain_deadline=None)),
+    ):
+        pass
+
+
+def test_what_makes_no_loop_is_refused(tmp_path: Path) -> None:
+    app = App()
+    made: Any = dict
+    app.agent_loop("clerk", made)
+    with (
+        pytest.raises(UsageError, match="what makes the agent clerk gives dict; expected"),
+        open_service(app, config_of(tmp_path)),
+    ):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("store", "given", "url"),
+    [
+        ("sqlite:///x.db", None, "sqlite:///x.db"),
+        ("postgresql://h/d", None, "postgresql://h/d"),
+        ("mongodb://h/d", None, "memory:"),
+        ("mongodb://h/d", "redis://h", "redis://h"),
+    ],
+)
+def test_mailboxes_are_in_the_store_unless_somebody_says_otherwise(
+    tmp_path: Path, store: str, given: str | None, url: str
+) -> None:
+    assert mailbox_url(config_of(tmp_path, store__url=store, serve__mailboxes=given)) == url
