@@ -419,6 +419,13 @@ class ServeConfig:
         "Where turns are taken by HTTP. Other places than this machine need tokens.",
         flag="--host",
     )
+    dashboard_port: int | str = setting(
+        port(UNSET),
+        UNSET,
+        "Where the dashboard is, at the same host, for the same operators and readers; 0 is any "
+        "free port, and `unset` is no dashboard.",
+        flag="--dashboard-port",
+    )
     port: int = setting(
         port(), 8000, "Where turns are taken by HTTP; 0 is any free port.", flag="--port"
     )

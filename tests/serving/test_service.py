@@ -252,3 +252,18 @@ def test_mailboxes_are_in_the_store_unless_somebody_says_otherwise(
     tmp_path: Path, store: str, given: str | None, url: str
 ) -> None:
     assert mailbox_url(config_of(tmp_path, store__url=store, serve__mailboxes=given)) == url
+
+
+def test_a_service_has_a_dashboard_if_it_is_asked_for(tmp_path: Path) -> None:
+    app = App()
+    app.agent("hello")(str.upper)
+    with serving(app, config_of(tmp_path, serve__dashboard_port=0)) as service:
+        (dashboard,) = service.dashboards
+        assert dashboard.wait_until_listening(PATIENCE_S)
+        headers = {"authorization": f"Bearer {TOKEN}"}
+        page = httpx.get(f"{dashboard.url}/login")
+        assert "afl" in page.text
+        with TurnClient(str(service.api.url), token=TOKEN) as client:
+            client.submit("hello", "ada").result(PATIENCE_S)
+        found = httpx.get(f"{dashboard.url}/api/turns", headers=headers).json()
+    assert "hello" in str(found)

@@ -393,6 +393,7 @@ def test_show_prints_each_setting_with_its_origin(
         "handlers.paths               (none)                       default",
         "telemetry.traces             false                        default",
         "serve.host                   127.0.0.1                    default",
+        "serve.dashboard_port         unset                        default",
         "serve.port                   8000                         default",
         "serve.mailboxes              unset                        default",
         "serve.name                   unset                        default",

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,14 +13,10 @@ from afl.cli.running import leave, run_group
 
 if TYPE_CHECKING:
     from afl.config import Config
-    from afl.dashboard.desk import Desk
     from afl.dashboard.server import Dashboard
     from afl.gateway.access import Token
-    from afl.runtime.persistence import PersistenceAPI
 
 _PORT = 8765
-#: What the extra `dashboard` brings.
-_OF_PAGES = ("anyio", "jinja2", "markupsafe", "starlette", "uvicorn")
 #: Pages are read again: nobody waits long for one.
 _DRAIN_S = 5.0
 
@@ -81,30 +75,25 @@ def _served(
     mailboxes: str | None,
 ) -> int:
     """Serve until the end; the exit code."""
-    _require_parts()
+    from afl.serving.extras import require_dashboard
+
+    require_dashboard()
     from afl.dashboard.server import Dashboard
     from afl.runtime.lifecycle import LoopGroup
+    from afl.serving.pages import open_desk
 
+    programs = [compiled(config, paths)] if paths else []
     tokens, made = _tokens(token_file, place[0])
-    with store_of(config) as store, _desk(config, store, paths, mailboxes) as desk:
+    with (
+        store_of(config) as store,
+        open_desk(config, store, programs=programs, mailboxes=mailboxes) as desk,
+    ):
         loop = Dashboard(desk, tokens=tokens, host=place[0], port=place[1])
         group = LoopGroup([loop], shutdown_timeout=_DRAIN_S)
         _tell(loop, made)
         code = run_group(group)
     leave(group, code)
     return code
-
-
-def _require_parts() -> None:
-    from importlib.util import find_spec
-
-    from afl.errors import ConfigurationError
-
-    missing = [each for each in _OF_PAGES if find_spec(each) is None]
-    if missing:
-        raise ConfigurationError(
-            f"the dashboard needs {', '.join(missing)}: pip install 'afl[dashboard]'"
-        )
 
 
 def _tokens(path: Path | None, host: str) -> tuple[tuple[Token, ...], bool]:
@@ -131,35 +120,6 @@ def _tokens(path: Path | None, host: str) -> tuple[tuple[Token, ...], bool]:
         Token(secrets.token_urlsafe(24), "reader", Role.READER),
     )
     return made, True
-
-
-@contextmanager
-def _desk(
-    config: Config, store: PersistenceAPI, paths: list[str], mailboxes: str | None
-) -> Iterator[Desk]:
-    from contextlib import closing
-
-    from afl.bootstrap import evaluator
-    from afl.dashboard.desk import Desk
-    from afl.turns.opening import open_turns
-
-    desk = Desk(
-        store,
-        evaluator(store, config),
-        open_turns=lambda: open_turns(config.store.url),
-        mailboxes=mailboxes or _mailboxes_at(config.store.url),
-        programs=[compiled(config, paths)] if paths else [],
-        handler_paths=config.handlers.paths,
-        task_list=config.worker.task_list,
-    )
-    with closing(desk):
-        yield desk
-
-
-def _mailboxes_at(url: str) -> str | None:
-    """Stores that mailboxes can be in, too."""
-    is_place = url.partition(":")[0].lower() in ("sqlite", "postgresql", "postgres")
-    return url if is_place else None
 
 
 def _tell(loop: Dashboard, made: bool) -> None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from afl.config import Config
+    from afl.gateway.http_loop import HttpLoop
     from afl.serving.app import App
     from afl.serving.service import Service
 
@@ -47,6 +48,12 @@ def serve(
         int | None,
         typer.Option("--health-port", metavar="PORT", help="Answer probes here; 0 is any port."),
     ] = None,
+    dashboard_port: Annotated[
+        int | None,
+        typer.Option(
+            "--dashboard-port", metavar="PORT", help="Show the dashboard here; 0 is any port."
+        ),
+    ] = None,
     store: Store = None,
     mailboxes: Annotated[
         str | None,
@@ -74,6 +81,7 @@ def serve(
         lifecycle_health_port=health_port,
         serve_host=host,
         serve_port=port,
+        serve_dashboard_port=dashboard_port,
         serve_mailboxes=mailboxes,
         serve_name=name,
         serve_tokens=None if token_file is None else _read(token_file),
@@ -122,12 +130,15 @@ def _opener() -> Callable[[App, Config], AbstractContextManager[Service]]:
 
 def _tell(app: App, service: Service) -> None:
     """Say where it is, as soon as that is known; and the token that nobody knows yet."""
-    names = [each.name for each in app.agents]
+    names = ", ".join(each.name for each in app.agents)
+    places: list[tuple[str, HttpLoop]] = [(f"Turns for {names}", service.api)]
+    places += [("Dashboard", each) for each in service.dashboards]
 
     def say() -> None:
-        service.api.wait_until_listening()
-        if (url := service.api.url) is not None:  # else it has ended already
-            typer.echo(f"Turns for {', '.join(names)}: {url}", err=True)
+        for what, loop in places:
+            loop.wait_until_listening()
+            if (url := loop.url) is not None:  # else it has ended already
+                typer.echo(f"{what}: {url}", err=True)
 
     if service.admission.made is not None:
         typer.echo(f"Token, shown once: {service.admission.made}", err=True)

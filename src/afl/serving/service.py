@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,7 +11,8 @@ from typing import Any
 from afl.bootstrap import open_store, service_options, worker_loops
 from afl.config import UNSET, Config
 from afl.errors import UsageError
-from afl.gateway import LoopInfo
+from afl.gateway import LoopInfo, Token
+from afl.gateway.http_loop import HttpLoop
 from afl.ids import new_id
 from afl.loops import AgentLoop, AgentLoopRequest, Durability
 from afl.mailbox import Mailbox, open_mailbox
@@ -24,6 +25,7 @@ from afl.runtime.dependencies import (
 from afl.runtime.lifecycle import LoopGroup, Runnable
 from afl.serving.api import ServedApi
 from afl.serving.app import Agent, App, Worker
+from afl.serving.extras import require_dashboard
 from afl.serving.tokens import Admission, admission
 from afl.turns import TurnStore, open_turns
 
@@ -43,6 +45,8 @@ class Service:
     group: LoopGroup
     api: ServedApi
     admission: Admission
+    #: One, if the settings ask for it.
+    dashboards: Sequence[HttpLoop] = ()
 
 
 @contextmanager
@@ -77,13 +81,14 @@ def open_service(app: App, config: Config) -> Iterator[Service]:
             # The other half is for what it takes to end.
             stay_s=options["checkpoint_reserve_seconds"] / 2,
         )
+        dashboards = parts.dashboards(admitted.tokens)
         group = LoopGroup(
-            [*parts.loops, api],
+            [*parts.loops, api, *dashboards],
             dependencies=[*parts.dependencies, *app.dependencies],
             warmup=[*parts.warmup, *app.warmup_steps],
             **options,
         )
-        yield Service(group, api, admitted)
+        yield Service(group, api, admitted, dashboards)
 
 
 class _Parts:
@@ -107,6 +112,20 @@ class _Parts:
     def add_worker(self, worker: Worker) -> None:
         store = self._stack.enter_context(closing(open_store(self._config.store.url)))
         self.loops += worker_loops(store, _for_worker(self._config, worker), worker.handlers)
+
+    def dashboards(self, tokens: Sequence[Token]) -> list[HttpLoop]:
+        serve = self._config.serve
+        if serve.dashboard_port == UNSET:
+            return []
+        require_dashboard()
+        # Only here: not every service has the packages for it.
+        from afl.dashboard.server import Dashboard
+        from afl.serving.pages import open_desk
+
+        store = self._stack.enter_context(closing(open_store(self._config.store.url)))
+        mailboxes = None if serve.mailboxes == UNSET else serve.mailboxes
+        desk = self._stack.enter_context(open_desk(self._config, store, mailboxes=mailboxes))
+        return [Dashboard(desk, tokens=tokens, host=serve.host, port=int(serve.dashboard_port))]
 
     def _requests(self, agent: Agent) -> Mailbox[Any, Any]:
         body_type, url = _body_type(agent.request_type), mailbox_url(self._config)
