@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import platform
 
-from benchmarks import engine, language, lifecycle, mailboxes, sqlite, workers
+from benchmarks import engine, language, lifecycle, mailboxes, sqlite, turns, workers
 
 
 def main() -> None:
@@ -21,6 +21,7 @@ def main() -> None:
         "lifecycle": lifecycle.run(),
         "workers": workers.run(),
         "mailboxes": mailboxes.run(),
+        "turns": turns.run(),
     }
     print(json.dumps(result, indent=2))
 
