@@ -99,6 +99,11 @@ EXIT_CODES: dict[str, dict[int, str]] = {
     "afl runs": _HELP,
     "afl runs list": {0: "The runs were printed.", 2: _WRONG_SETTING},
     "afl runs show": {0: "The run was printed.", 2: _NO_SUCH_RUN},
+    "afl runs check": {
+        0: "Nothing waits for ever.",
+        1: "Something waits for what nobody will do.",
+        2: _NO_SUCH_RUN,
+    },
     "afl runs logs": {
         0: "The log was printed; with `--follow`, until the end of the run.",
         2: _NO_SUCH_RUN,

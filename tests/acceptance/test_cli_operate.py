@@ -276,6 +276,24 @@ def test_many_steps_are_cut_for_people(store: PersistenceAPI) -> None:
     assert done.out.splitlines()[-1] == "… 2 more; --limit shows them, --json has all"
 
 
+def test_runs_in_which_nothing_waits_for_ever_are_told_so(store: PersistenceAPI) -> None:
+    submit()
+    run = submit()
+    assert afl("runs", "check").out == "2 runs checked: nothing waits for ever.\n"
+    assert afl_json("runs", "check", run[:8]) == {"checked": 1, "problems": []}
+
+
+def test_a_run_in_which_something_waits_for_ever_is_found(store: PersistenceAPI) -> None:
+    submit()
+    run = submit()
+    [task] = store.get_tasks_by_runner(run)
+    assert store.update_task_state(task.uuid, "canceled")
+    found = afl("runs", "check")
+    assert found.code == 1
+    assert f"Run {run}:\n  a (t.Work, state.EventTransmit): it waits for a task" in found.out
+    assert "2 runs checked: 1 run cannot go on." in found.out
+
+
 def test_a_run_is_paused_resumed_and_cancelled(store: PersistenceAPI) -> None:
     run = submit()
     assert afl("runs", "pause", run).out == f"Run {run} is paused.\n"

@@ -25,6 +25,7 @@ from afl.cli.common import (
 
 if TYPE_CHECKING:
     from afl.operations.reading import LogLine, RunDetail, RunSummary, StepView
+    from afl.operations.rest import Checked
     from afl.runtime.evaluator import Evaluator
 
 app = typer.Typer(name="runs", help="Look at runs, and act on them.", no_args_is_help=True)
@@ -162,6 +163,49 @@ def _line(step: StepView) -> str:
     if step.state == "failed" and step.facet:
         parts += [f"{message_of(step.error)} [{short(step.step)}]"]
     return " ".join(parts).removesuffix(" ->")
+
+
+@app.command()
+def check(
+    context: typer.Context,
+    run: Annotated[
+        str | None,
+        typer.Argument(metavar="RUN", help="Its id, or the beginning of it. [default: all open]"),
+    ] = None,
+    store: Store = None,
+    json: Json = False,
+) -> None:
+    """Count again whether every open step has a task, or waits for steps that have one. Changes
+    nothing; exits with 1 if something waits for ever."""
+    from afl.operations import finding, rest
+
+    with opened(context, store) as found:
+        if run is None:
+            checked = list(rest.check_open_runs(found))
+        else:
+            checked = [rest.check_run(found, finding.find_run(found, run).workflow_id)]
+    wrong = [each for each in checked if each.problems]
+    if json:
+        write_json({"checked": len(checked), "problems": wrong})
+    else:
+        _show_checked(len(checked), wrong)
+    if wrong:
+        raise typer.Exit(PROBLEMS)
+
+
+def _show_checked(number: int, wrong: Sequence[Checked]) -> None:
+    for each in wrong:
+        write_out("\n  ".join([f"Run {each.run}:", *each.problems]))
+    typer.echo(f"{counted(number, 'run')} checked: {_verdict(len(wrong))}")
+
+
+def _verdict(number: int) -> str:
+    if not number:
+        return "nothing waits for ever."
+    return (
+        f"{counted(number, 'run')} cannot go on. This is a defect of afl or of what else writes to "
+        "the store: keep a copy of it for a report. `afl runs cancel` ends such a run."
+    )
 
 
 @app.command()
