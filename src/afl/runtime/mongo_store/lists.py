@@ -33,7 +33,7 @@ from afl.runtime.mongo_store import steps as step_documents
 from afl.runtime.mongo_store import tasks as task_documents
 from afl.runtime.mongo_store.catalog import LOGS as LOG_KIND
 from afl.runtime.mongo_store.documents import NEWEST_FIRST, OLDEST_FIRST
-from afl.runtime.mongo_store.schema import LOGS, RUNS, STEPS, STOPPED_STATES, TASKS
+from afl.runtime.mongo_store.schema import LOGS, QUEUED, RUNS, STEPS, STOPPED_STATES, TASKS
 from afl.runtime.step import StepDefinition
 from afl.runtime.types import StepId, WorkflowId
 
@@ -147,7 +147,7 @@ def _fits(query: TaskQuery, before: int) -> dict[str, Any]:
     return fits
 
 
-def _pending(reader: Reader, query: TaskQuery, fits: Filter, limit: int) -> list[Document]:
+def _pending(reader: Reader, query: TaskQuery, newest: Filter, limit: int) -> list[Document]:
     """The newest of each queue. What is due at once is in the order of the index; what waits for a
     retry is not, and is little."""
     found: list[Document] = []
@@ -158,15 +158,14 @@ def _pending(reader: Reader, query: TaskQuery, fits: Filter, limit: int) -> list
         for some in _chunks(names, _RANGES // 2):
             where = {
                 "state": "pending",
-                "seq": fits["seq"],
+                "seq": newest["seq"],
                 "task_list_name": task_list,
                 "name": {"$in": some},
                 "held": {"$in": [False, True]},
             }
             for due in (0, {"$gt": 0}):
-                found += reader.all(
-                    TASKS, {**where, "not_before": due}, sort=NEWEST_FIRST, limit=limit
-                )
+                fits = {**where, "not_before": due}
+                found += reader.all(TASKS, fits, sort=NEWEST_FIRST, limit=limit, hint="queue")
     return found
 
 
@@ -206,22 +205,22 @@ def _task_page(found: Iterable[Document], limit: int, before: int) -> Page[TaskD
 
 
 def count_tasks(reader: Reader, limit: int) -> dict[str, Count]:
-    indexes = {"pending": "queue", "running": "lease", **dict.fromkeys(STOPPED_STATES, "stopped")}
+    indexes = {"running": "lease", **dict.fromkeys(STOPPED_STATES, "stopped")}
     counts = {
         state: reader.count(TASKS, {"state": state}, limit + 1, index)
         for state, index in indexes.items()
     }
+    counts["pending"] = reader.count(TASKS, QUEUED, limit + 1, "queue")
     return {state: Count.up_to(limit, found) for state, found in counts.items() if found}
 
 
 def _task_lists(reader: Reader) -> Iterator[str]:
-    return _distinct(reader, TASKS, "task_list_name", {"state": "pending"}, "")
+    return _distinct(reader, TASKS, "task_list_name", QUEUED, "")
 
 
 def _names(reader: Reader, task_list: str) -> Iterator[str]:
     """Of the queues that have tasks: few, however many those are."""
-    where = {"state": "pending", "task_list_name": task_list}
-    return _distinct(reader, TASKS, "name", where, "")
+    return _distinct(reader, TASKS, "name", {**QUEUED, "task_list_name": task_list}, "")
 
 
 def queues(reader: Reader, limit: int) -> list[Queue]:

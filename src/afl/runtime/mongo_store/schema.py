@@ -23,7 +23,11 @@ HANDLERS, SOURCES = "handler_registrations", "afl_sources"
 GUARDS = "guards"
 
 _ENDED: dict[str, Any] = {"state": {"$in": ["completed", "failed", "cancelled"]}}
-_PENDING: dict[str, Any] = {"state": "pending"}
+#: Each index of tasks that wait, and the one of all by age, fits only who asks for the field that
+#: it is about. Else the server may choose one that fits less well, with few tasks to try them on.
+QUEUED: dict[str, Any] = {"state": "pending", "name": {"$exists": True}}
+_QUEUED_BY_SHORT_NAME: dict[str, Any] = {"state": "pending", "short_name": {"$exists": True}}
+BY_AGE: dict[str, Any] = {"seq": {"$exists": True}}
 _RUNNING: dict[str, Any] = {"state": "running"}
 STOPPED_STATES = ("failed", "ignored", "canceled", "dead_letter")
 _STRAY: dict[str, Any] = {"is_stray": 1}
@@ -51,13 +55,13 @@ COLLECTIONS = (
     Collection(
         TASKS,
         (
-            Index("seq", ("seq",)),
+            Index("seq", ("seq",), where=BY_AGE),
             # The queue: what may be claimed now is one range of each for each name, in its order.
-            Index("queue", ("task_list_name", "name", "held", "not_before", "seq"), where=_PENDING),
+            Index("queue", ("task_list_name", "name", "held", "not_before", "seq"), where=QUEUED),
             Index(
                 "short_queue",
                 ("task_list_name", "short_name", "held", "not_before", "seq"),
-                where=_PENDING,
+                where=_QUEUED_BY_SHORT_NAME,
             ),
             # A step has one running task. Work of the runtime itself has no step.
             Index(

@@ -13,7 +13,7 @@ from afl.runtime.claims import check_save, ended, may_follow
 from afl.runtime.entities import TASK_TRANSITIONS, TaskDefinition, TaskState
 from afl.runtime.mongo_store.documents import NEWEST_FIRST, Documents
 from afl.runtime.mongo_store.runs import run_topic
-from afl.runtime.mongo_store.schema import RUNS, STEPS, TASKS
+from afl.runtime.mongo_store.schema import BY_AGE, QUEUED, RUNS, STEPS, TASKS
 from afl.runtime.mongo_store.times import Now, literal
 from afl.runtime.persistence import Claim, task_id_of
 from afl.runtime.types import WorkflowId
@@ -140,12 +140,12 @@ def _in_order(documents: list[Document]) -> list[TaskDefinition]:
 
 def pending(reader: Reader, task_list: str) -> list[TaskDefinition]:
     # By the queue, not by age: else all tasks might be looked through for the few that wait.
-    found = reader.all(TASKS, {"state": "pending", "task_list_name": task_list})
+    found = reader.all(TASKS, {**QUEUED, "task_list_name": task_list})
     return _in_order(found)
 
 
 def newest(reader: Reader, limit: int) -> list[TaskDefinition]:
-    return KIND.some_of(reader, {}, limit, sort=NEWEST_FIRST)
+    return KIND.some_of(reader, BY_AGE, limit, sort=NEWEST_FIRST)
 
 
 def by_runner(reader: Reader, runner_id: str) -> list[TaskDefinition]:
@@ -157,7 +157,7 @@ def by_runner(reader: Reader, runner_id: str) -> list[TaskDefinition]:
 
 
 def by_state(reader: Reader, state: str, limit: int) -> list[TaskDefinition]:
-    return KIND.some_of(reader, {"state": state}, limit, sort=NEWEST_FIRST)
+    return KIND.some_of(reader, {**BY_AGE, "state": state}, limit, sort=NEWEST_FIRST)
 
 
 # Changes

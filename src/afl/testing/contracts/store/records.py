@@ -218,11 +218,16 @@ _TASK_IS = [
     "version",
 ]
 
-# One store sees all the examples: their records have ids of their own.
+# One store sees all the examples: their records have ids of their own. A process that examines
+# several stores calls these tests from several classes.
 _MANY = settings(
     max_examples=25,
     deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    suppress_health_check=[
+        HealthCheck.differing_executors,
+        HealthCheck.function_scoped_fixture,
+        HealthCheck.too_slow,
+    ],
 )
 
 
