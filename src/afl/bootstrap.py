@@ -25,6 +25,9 @@ _FORMS = (
     "mongodb://user:password@host:27017/database"
 )
 
+#: Driver that may be missing → the extra that brings it.
+_EXTRAS = {"psycopg": "postgres", "psycopg_pool": "postgres", "pymongo": "mongo", "bson": "mongo"}
+
 _NO_DEADLINE = (
     "{who} needs a drain deadline: how long {what} may take to end after SIGTERM. Give "
     "--drain-deadline, AFL_LIFECYCLE_DRAIN_DEADLINE or lifecycle.drain_deadline: {values}; and let "
@@ -48,23 +51,24 @@ def open_store(url: str) -> PersistenceAPI:
 
         return SqliteStore(url)
     if scheme in ("postgresql", "postgres"):
-        with _driver_wanted(url, "postgres", "psycopg", "psycopg_pool"):
+        with driver_wanted(url):
             from afl.runtime.postgres_store import PostgresStore
         return PostgresStore(url)
     if scheme in ("mongodb", "mongodb+srv"):
-        with _driver_wanted(url, "mongo", "pymongo", "bson"):
+        with driver_wanted(url):
             from afl.runtime.mongo_store import MongoStore
         return MongoStore(url)
     raise ConfigurationError(f"{redact(url)!r} is no store that can be opened here; {_FORMS}")
 
 
 @contextmanager
-def _driver_wanted(url: str, extra: str, *modules: str) -> Iterator[None]:
-    """Say how to install what an import did not find."""
+def driver_wanted(url: str) -> Iterator[None]:
+    """Say how to install what an import for this URL did not find."""
     try:
         yield
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in modules:
+        extra = _EXTRAS.get((error.name or "").partition(".")[0])
+        if extra is None:
             raise
         raise ConfigurationError(
             f"{redact(url)!r} needs a driver that is not installed: pip install 'afl[{extra}]'"

@@ -21,10 +21,12 @@ from afl.cli import (
     handlers,
     mailbox,
     mcp,
+    migrate,
     prune,
     runs,
     serve,
     servers,
+    store,
     submit,
     tasks,
     turns,
@@ -60,6 +62,8 @@ app.add_typer(mailbox.app)
 app.add_typer(turns.app)
 app.command("mcp")(mcp.mcp)
 app.command("prune")(prune.prune)
+app.command("migrate")(migrate.migrate)
+app.add_typer(store.app)
 app.command("deploy")(deploy.deploy)
 app.command("doctor")(doctor.doctor)
 app.add_typer(config_show.app)

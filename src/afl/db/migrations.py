@@ -70,13 +70,20 @@ def migrate(database: Database, component: str, migrations: Sequence[Migration])
     """
     newest = history(*migrations)[-1].version
     # Looking needs no lock: most starts find everything done and must not wait for a writer.
-    done = database.read(lambda reader: _version(reader, component))
-    _refuse_newer(database, component, done, newest)
+    done = found_version(database, component, newest)
     return sum(_apply(database, component, each, newest) for each in migrations[done:])
 
 
+def found_version(database: Database, component: str, known: int) -> int:
+    """How far the tables of `component` have come; 0 before the first migration. Raises
+    NewerSchema if that is further than `known`."""
+    found = schema_version(database, component)
+    _refuse_newer(database, component, found, known)
+    return found
+
+
 def schema_version(database: Database, component: str) -> int:
-    """How far the tables of `component` have come; 0 before the first migration."""
+    """The same, whatever is known here."""
     return database.read(lambda reader: _version(reader, component))
 
 

@@ -12,7 +12,7 @@ from typing import Protocol, TypeVar
 
 from afl.clock import Clock
 from afl.errors import NotFound, StoreClosed
-from afl.turns import outside, rules, streams
+from afl.turns import outside, rules, streams, whole
 from afl.turns.api import (
     Claim,
     Delta,
@@ -30,6 +30,7 @@ from afl.turns.api import (
 from afl.turns.errors import TurnNotFound
 from afl.turns.shelf import Shelf, Taker, entry_of, kept
 from afl.turns.values import digest, encode
+from afl.turns.whole import WholeTurn
 
 T = TypeVar("T")
 
@@ -353,13 +354,28 @@ class StoredTurns(ABC):
         return total
 
     def secret(self) -> bytes:
+        found = self._look(lambda shelf: shelf.secret())
+        return found or self.share_secret(secrets.token_bytes(32))
+
+    # Moving to another store
+
+    def share_secret(self, secret: bytes) -> bytes:
+        """Sign with this one unless there is another; the one that is used now."""
+
         def change(shelf: Shelf) -> bytes | None:
-            shelf.keep_secret(secrets.token_bytes(32))
+            shelf.keep_secret(secret)
             return shelf.secret()
 
-        found = self._look(lambda shelf: shelf.secret()) or self._change(change)
+        found = self._change(change)
         assert found is not None, "there is one now"
         return found
+
+    def whole(self, turn_id: str) -> WholeTurn | None:
+        return self._look(lambda shelf: whole.read(shelf, turn_id))
+
+    def take_over(self, turn: WholeTurn) -> bool:
+        """Keep a turn of another store as it was there, unless it is here; whether it was not."""
+        return self._change(lambda shelf: whole.put(shelf, turn))
 
 
 def _found(shelf: Shelf, turn_id: str) -> TurnRecord:

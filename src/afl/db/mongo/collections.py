@@ -52,10 +52,7 @@ def prepare(
 ) -> None:
     """Have the collections of a component there, with all indexes. Raises NewerSchema."""
     with errors_translated(database.place):
-        found = _version(database, component)
-        if found > version:
-            raise NewerSchema(component, found, version, database.place)
-        if found == version:
+        if found_version(database, component, version) == version:
             return
         for each in collections:
             _make(database, each)
@@ -64,9 +61,15 @@ def prepare(
         )
 
 
-def _version(database: MongoDatabase, component: str) -> int:
-    found = database.majority[SCHEMA].find_one({"_id": component})
-    return 0 if found is None else int(found["version"])
+def found_version(database: MongoDatabase, component: str, known: int) -> int:
+    """How far the collections of a component have come; 0 before they are there. Raises
+    NewerSchema if that is further than `known`."""
+    with errors_translated(database.place):
+        document = database.majority[SCHEMA].find_one({"_id": component})
+    found = 0 if document is None else int(document["version"])
+    if found > known:
+        raise NewerSchema(component, found, known, database.place)
+    return found
 
 
 def _make(database: MongoDatabase, collection: Collection) -> None:

@@ -12,9 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from psycopg.errors import InsufficientPrivilege
+
 from afl.db.migrations import Migration, history
 from afl.db.postgres.database import Cursor, PostgresDatabase
-from afl.errors import NewerSchema
+from afl.errors import ConfigurationError, NewerSchema
 from afl.log import get_logger
 
 _log = get_logger(__name__)
@@ -48,13 +50,19 @@ def migrate(
     `migrations` are no `history`.
     """
     newest = history(*migrations)[-1].version
-    # Looking needs no lock: most starts find everything done.
-    done = _checked(database, component, newest, *_state(database, component))
+    # Looking needs no lock, and no right to change tables: most starts find everything done.
+    done = found_version(database, component, newest)
     return sum(_apply(database, component, each, newest, oldest) for each in migrations[done:])
 
 
+def found_version(database: PostgresDatabase, component: str, known: int) -> int:
+    """How far the tables of `component` have come; 0 before the first migration. Raises
+    NewerSchema if programs that know only `known` cannot use them."""
+    return _checked(database, component, known, *_state(database, component))
+
+
 def schema_version(database: PostgresDatabase, component: str) -> int:
-    """How far the tables of `component` have come; 0 before the first migration."""
+    """The same, whatever is known here."""
     return _state(database, component)[0]
 
 
@@ -102,6 +110,14 @@ def _apply(
 
     try:
         is_applied = database.transact(step)
+    except ConfigurationError as error:
+        if isinstance(error.__cause__, InsufficientPrivilege):
+            raise ConfigurationError(
+                f"{database.place}: the tables of {component} must come to version {newest}, and "
+                "this user may not change them; run `afl migrate` as their owner first, and give "
+                "this user its rights to them"
+            ) from error
+        raise
     except Exception as error:
         error.add_note(f"migration {migration.version} of {component}: {migration.description}")
         raise
