@@ -13,7 +13,15 @@ from afl.errors import AflError
 
 R = TypeVar("R")
 
-_encode = msgspec.json.Encoder(order="deterministic").encode
+
+def _plain(value: Any) -> Any:
+    """Drivers have numbers of their own."""
+    if isinstance(value, int):
+        return int(value)
+    raise NotImplementedError(f"{type(value).__name__} is no plain data")
+
+
+_encode = msgspec.json.Encoder(order="deterministic", enc_hook=_plain).encode
 
 
 class Differs(AflError):  # noqa: N818 - what happened is what callers catch
@@ -126,7 +134,7 @@ def _different(wanted: Mapping[str, Any], found: Mapping[str, Any]) -> set[str]:
 
 def facts_of(record: Any) -> dict[str, Any]:
     """A record as plain data."""
-    facts: dict[str, Any] = msgspec.to_builtins(record)
+    facts: dict[str, Any] = msgspec.to_builtins(record, enc_hook=_plain)
     return facts
 
 

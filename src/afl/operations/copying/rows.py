@@ -15,8 +15,8 @@ from afl.operations.copying.progress import Pace, Part, PartReport
 def copy_rows(
     source: Sequence[PlainRows], target: Sequence[PlainRows], pace: Pace
 ) -> list[PartReport]:
-    """Both have the same kinds, or the destination has none. Raises Differs."""
-    if not target:
+    """Both have the same kinds, or one of them has none. Raises Differs."""
+    if not source or not target:
         return [Part(each.kind).report(left=each.count()) for each in source]
     return [_copy(*each, pace) for each in zip(source, target, strict=True)]
 
