@@ -119,7 +119,7 @@ def worker_group(store: PersistenceAPI, config: Config, sources: Sequence[str] =
 
     values = "30s for short tasks, 2m to 5m for model calls and tools, 30m for research"
     options = service_options(config, "a worker", "running tasks", values)
-    loops = worker_loops(store, config, sources)
+    loops = [*worker_loops(store, config, sources), retention_loop(store, config)]
     return LoopGroup(loops, dependencies=[store_dependency(store)], **options)
 
 
@@ -152,6 +152,13 @@ def worker_loops(
     if sources:
         loops.append(_poller(store, engine, config, sources))
     return loops
+
+
+def retention_loop(store: PersistenceAPI, config: Config) -> Runnable:
+    """What removes old runs, as the settings say."""
+    from afl.operations.retention import RetentionLoop
+
+    return RetentionLoop(store, config.retention.runs)
 
 
 def _registry_runner(store: PersistenceAPI, engine: Evaluator, config: Config) -> Runnable:

@@ -307,8 +307,15 @@ class RetentionConfig:
     runs: str = setting(
         duration(NEVER),
         "30d",
-        "How long runs are kept after their end; `never` removes none.",
+        "How long runs are kept after their end; `never` removes none. Workers remove older ones.",
         flag="--older-than",
+    )
+    turns: str = setting(
+        duration(NEVER),
+        NEVER,
+        "How long `afl prune` keeps turns after their end. The loops of agents remove their own, "
+        "after 30 days or as they were told; this is for turns whose loops are gone.",
+        flag="--turns-older-than",
     )
 
 

@@ -176,6 +176,9 @@ class TestSqlite(IdempotencyContract):
     ) -> None:
         after_the_window(store, advance, key)
 
+    def test_new_keys_sweep_out_old_ones(self, cells: Cells, advance: Advance, key: str) -> None:
+        swept_out(cells, advance, key)
+
 
 class Offset:
     """Moves the clock of a server, as far as our own statements see it."""
@@ -204,6 +207,9 @@ class TestPostgres(IdempotencyContract):
     ) -> None:
         after_the_window(store, advance, key)
 
+    def test_new_keys_sweep_out_old_ones(self, cells: Cells, advance: Advance, key: str) -> None:
+        swept_out(cells, advance, key)
+
 
 class TestRedis(IdempotencyContract):
     """Its own clock ends the window, which nobody can move."""
@@ -225,6 +231,19 @@ def after_the_window(store: IdempotencyStore, advance: Advance, key: str) -> Non
     again = store.begin(key, "another request")
     assert isinstance(again, Held)
     assert store.finish(again, b"another answer")
+
+
+def swept_out(cells: Cells, advance: Advance, key: str) -> None:
+    """Nothing is kept for long after its time, also if nobody asks for it again: it does not come
+    back when the clock is set back."""
+    for number in range(6):
+        assert cells.swap(f"{key}-old-{number}", None, b"a", 10_000)
+    advance(11)
+    for number in range(6):
+        assert cells.swap(f"{key}-new-{number}", None, b"a", 10_000)
+    advance(-6)
+    assert [number for number in range(6) if cells.get(f"{key}-old-{number}")] == []
+    assert all(cells.get(f"{key}-new-{number}") for number in range(6))
 
 
 def test_a_window_is_not_shorter_than_a_drain() -> None:

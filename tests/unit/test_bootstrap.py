@@ -12,6 +12,7 @@ import afl
 from afl.bootstrap import evaluator, group_options, open_store, worker_group
 from afl.config import Config, load_config
 from afl.errors import ConfigurationError, UsageError
+from afl.operations.retention import RetentionLoop
 from afl.runtime import tracing
 from afl.runtime.agent_poller import AgentPoller
 from afl.runtime.lifecycle import LoopGroup
@@ -38,7 +39,7 @@ def test_open_store_is_a_name_of_the_package() -> None:
     assert afl.open_store is open_store
 
 
-@pytest.mark.parametrize("url", ["redis://x", "mongodb://u:secret@h/db", "x.db", ""])
+@pytest.mark.parametrize("url", ["redis://x", "mysql://u:secret@h/db", "x.db", ""])
 def test_another_url_is_refused_with_the_forms_there_are(url: str) -> None:
     with pytest.raises(ConfigurationError, match=r"memory: .* sqlite:///relative/path\.db") as no:
         open_store(url)
@@ -133,8 +134,11 @@ def test_a_worker_is_made_as_the_settings_say(tmp_path: Path) -> None:
         "AFL_WORKER_TOPICS": "billing.*",
         "AFL_WORKER_TASK_LIST": "gpu",
     }
-    [runner] = worker_group(open_store("memory:"), worker_config(tmp_path, **environ)).loops
+    runner, retention = worker_group(
+        open_store("memory:"), worker_config(tmp_path, **environ)
+    ).loops
     assert isinstance(runner, RegistryRunner)
+    assert isinstance(retention, RetentionLoop)
     assert (runner.config.max_concurrent, runner.config.lease_ms) == (50, 2000)
     assert (runner.config.topics, runner.config.task_list) == (["billing.*"], "gpu")
 
@@ -143,7 +147,7 @@ def test_a_worker_serves_what_modules_list_or_mark(tmp_path: Path) -> None:
     source = tmp_path / "listed.py"
     source.write_text("HANDLERS = {'t.A': print}\n")
     group = worker_group(open_store("memory:"), worker_config(tmp_path), [str(source)])
-    _, poller = group.loops
+    _, poller, _ = group.loops
     assert isinstance(poller, AgentPoller)
     assert poller.registered_names() == ["t.A"]
 

@@ -1,4 +1,4 @@
-"""`afl prune`: remove runs that ended long ago."""
+"""`afl prune`: remove runs, and turns, that ended long ago."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import typer
 from afl.cli.common import Json, Store, counted, settings, store_of, write_out
 
 if TYPE_CHECKING:
+    from afl.config import Config
     from afl.operations.runs import PruneReport
     from afl.runtime.persistence import PersistenceAPI
 
@@ -21,6 +22,12 @@ def prune(
             "--older-than", metavar="DURATION", help="Ended longer ago than this, such as 30d."
         ),
     ] = None,
+    turns_older_than: Annotated[
+        str | None,
+        typer.Option(
+            "--turns-older-than", metavar="DURATION", help="Turns, too, that ended before that."
+        ),
+    ] = None,
     store: Store = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only say what would be removed.")
@@ -30,17 +37,25 @@ def prune(
     """Remove runs that ended long ago, with all that belongs to them."""
     from json import dumps
 
-    config = settings(context, store_url=store, retention_runs=older_than)
+    from afl.config import NEVER
+
+    config = settings(
+        context, store_url=store, retention_runs=older_than, retention_turns=turns_older_than
+    )
     with store_of(config) as opened:
         report = _pruned(opened, config.retention.runs, dry_run)
+    has_turns = config.retention.turns != NEVER
+    turns = _pruned_turns(config, dry_run) if has_turns else 0
     if json:
-        facts = {"runs": report.runs, "steps": report.steps, "tasks": report.tasks}
+        facts = {"runs": report.runs, "steps": report.steps, "tasks": report.tasks, "turns": turns}
         write_out(dumps({"removed": not dry_run, **facts}))
-    elif dry_run:
-        typer.echo(f"Would remove {counted(report.runs, 'run')}.")
+        return
+    also = f" and {counted(turns, 'turn')}" if has_turns else ""
+    if dry_run:
+        typer.echo(f"Would remove {counted(report.runs, 'run')}{also}.")
     else:
         steps, tasks = counted(report.steps, "step"), counted(report.tasks, "task")
-        typer.echo(f"Removed {counted(report.runs, 'run')} with {steps} and {tasks}.")
+        typer.echo(f"Removed {counted(report.runs, 'run')} with {steps} and {tasks}{also}.")
 
 
 def _pruned(store: PersistenceAPI, keep: str, dry_run: bool) -> PruneReport:
@@ -49,3 +64,13 @@ def _pruned(store: PersistenceAPI, keep: str, dry_run: bool) -> PruneReport:
     if dry_run:
         return runs.PruneReport(runs=len(runs.prunable(store, keep)))
     return runs.prune(store, keep)
+
+
+def _pruned_turns(config: Config, dry_run: bool) -> int:
+    from contextlib import closing
+
+    from afl.operations.turns import prunable_turns, prune_turns
+    from afl.turns import open_turns
+
+    with closing(open_turns(config.store.url)) as turns:
+        return (prunable_turns if dry_run else prune_turns)(turns, config.retention.turns)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from afl.backoff import parse_duration
 from afl.errors import UsageError
 from afl.ids import new_id
 from afl.turns.api import Kind, NewTurn, Outcome, TurnRecord, TurnState, TurnStore
@@ -15,6 +16,8 @@ from afl.turns.replay import intent_of
 from afl.turns.rules import turn_id_of
 from afl.turns.tokens import Tokens
 from afl.turns.values import decode, encode
+
+_ALL = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -164,3 +167,23 @@ def result_of(store: TurnStore, turn_id: str) -> Any:
     if record.result is None:
         raise UsageError(f"turn {turn_id} has no answer: it is {record.state}")
     return decode(store.value(record.result))
+
+
+# Removing
+
+
+def prune_turns(store: TurnStore, keep: str) -> int:
+    """Remove turns that ended longer ago than `keep` says (`30d`); how many. Those that somebody
+    must still be told about stay."""
+    return store.prune(_ended_before(store, keep))
+
+
+def prunable_turns(store: TurnStore, keep: str) -> int:
+    """How many `prune_turns` would remove. Nothing is changed."""
+    before = _ended_before(store, keep)
+    ended = (each for state in TurnState if state.is_end for each in store.list(None, state, _ALL))
+    return sum(each.due is None and (each.ended or 0) < before for each in ended)
+
+
+def _ended_before(store: TurnStore, keep: str) -> int:
+    return store.now_ms() - round(parse_duration(keep) * 1000)

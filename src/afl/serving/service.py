@@ -8,7 +8,7 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from afl.bootstrap import open_store, service_options, worker_loops
+from afl.bootstrap import open_store, retention_loop, service_options, worker_loops
 from afl.config import UNSET, Config
 from afl.errors import UsageError
 from afl.gateway import LoopInfo, Token
@@ -69,6 +69,8 @@ def open_service(app: App, config: Config) -> Iterator[Service]:
             parts.add_agent(agent)
         for worker in app.workers:
             parts.add_worker(worker)
+        if app.workers:
+            parts.add_retention()
         group: LoopGroup  # which the API asks, and is part of
         api = ServedApi(
             parts.turns,
@@ -112,6 +114,10 @@ class _Parts:
     def add_worker(self, worker: Worker) -> None:
         store = self._stack.enter_context(closing(open_store(self._config.store.url)))
         self.loops += worker_loops(store, _for_worker(self._config, worker), worker.handlers)
+
+    def add_retention(self) -> None:
+        store = self._stack.enter_context(closing(open_store(self._config.store.url)))
+        self.loops.append(retention_loop(store, self._config))
 
     def dashboards(self, tokens: Sequence[Token]) -> list[HttpLoop]:
         serve = self._config.serve

@@ -36,7 +36,10 @@ class Desk:
         return Turn(self.store, self.store.begin(record.id, key, 30_000))
 
     def asking(self) -> str:
-        turn = self.turn()
+        return self.asking_of("one")
+
+    def asking_of(self, key: str) -> str:
+        turn = self.turn(key)
         with pytest.raises(TurnSuspended):
             turn.wait_for_input("which one?")
         return turn.id
@@ -134,3 +137,15 @@ def test_a_token_lets_a_turn_go_on_once(desk: Desk) -> None:
         operations.resume_by_token(desk.store, token)
     with pytest.raises(InvalidToken):
         operations.resume_by_token(desk.store, token[:-1])
+
+
+def test_old_turns_are_removed_when_somebody_says_so(desk: Desk) -> None:
+    desk.store.cancel(desk.turn().id, "enough")
+    waiting = desk.asking_of("two")
+    line = ("prune", "--store", desk.url, "--turns-older-than")
+    assert afl_json("prune", "--store", desk.url)["turns"] == 0
+    assert afl_json(*line, "1h")["turns"] == 0
+    assert afl_json(*line, "0s", "--dry-run")["turns"] == 1
+    assert afl(*line, "0s", "--dry-run").out == "Would remove 0 runs and 1 turn.\n"
+    assert afl_json(*line, "0s")["turns"] == 1
+    assert [each.id for each in desk.store.list()] == [waiting]

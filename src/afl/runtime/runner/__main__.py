@@ -55,10 +55,10 @@ def _run(given: argparse.Namespace) -> None:
         store = stack.enter_context(closing(bootstrap.open_store(settings.store.url)))
         evaluator = bootstrap.evaluator(store, settings)
         service = RunnerService(store, evaluator, _config(given))
-        beside: list[Runnable] = []
+        beside: list[Runnable] = [bootstrap.retention_loop(store, settings)]
         if given.registry:
             places = allowed_places(settings.handlers.paths)
-            beside = [_registry_runner(store, evaluator, given, RegistrationLoader(places))]
+            beside.append(_registry_runner(store, evaluator, given, RegistrationLoader(places)))
         service.start(beside=beside)
 
 
