@@ -177,6 +177,20 @@ EXIT_CODES: dict[str, dict[int, str]] = {
         2: f"{_NO_SUCH_TURN} Or it has no such effect, or that was settled in another way.",
     },
     "afl turns cancel": {0: "The turn is cancelled.", 2: f"{_NO_SUCH_TURN} Or it is over."},
+    "afl migrate": {
+        0: "Everything is up to date now; with `--check`, it was already.",
+        1: "With `--check`: something is behind.",
+        2: "A newer afl has changed the tables, or the user may not. "
+        "Or there is no such database, or it cannot be reached.",
+    },
+    "afl store": _HELP,
+    "afl store copy": {
+        0: "Everything is at the destination, and the same as at the source.",
+        1: "Something differs; the message names it.",
+        2: "One of the places is in use, or cannot be reached, or they are the same. "
+        "Or the destination has runs of its own, or has taken a complete copy before.",
+        130: "Interrupted; the same command goes on with it.",
+    },
     "afl prune": {
         0: "The runs were removed; with `--dry-run`, counted.",
         2: "A setting cannot be used.",

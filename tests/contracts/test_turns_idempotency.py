@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
@@ -176,8 +177,15 @@ class TestSqlite(IdempotencyContract):
     ) -> None:
         after_the_window(store, advance, key)
 
-    def test_new_keys_sweep_out_old_ones(self, cells: Cells, advance: Advance, key: str) -> None:
-        swept_out(cells, advance, key)
+    def test_new_keys_sweep_out_old_ones(self, tmp_path: Path, key: str) -> None:
+        from afl.turns.idempotency.sqlite import SqliteCells
+
+        clock, file = FakeClock(), tmp_path / "afl.db"
+        with closing(SqliteCells(file, clock=clock)) as cells:
+            after_many_windows(cells, clock.advance, key)
+            with closing(sqlite3.connect(file)) as connection:
+                found = connection.execute("SELECT key FROM idempotency_key").fetchall()
+        assert sorted(each for (each,) in found) == new_keys(key)
 
 
 class Offset:
@@ -207,8 +215,19 @@ class TestPostgres(IdempotencyContract):
     ) -> None:
         after_the_window(store, advance, key)
 
-    def test_new_keys_sweep_out_old_ones(self, cells: Cells, advance: Advance, key: str) -> None:
-        swept_out(cells, advance, key)
+    def test_new_keys_sweep_out_old_ones(self, postgres_url: str, key: str) -> None:
+        import psycopg
+
+        from afl.turns.idempotency.postgres import PostgresCells
+
+        offset, mine = Offset(), "SELECT key FROM afl_idempotency_key WHERE key LIKE %s"
+        with psycopg.connect(postgres_url, autocommit=True) as connection:
+            with closing(PostgresCells(postgres_url, offset=offset)) as cells:
+                # What others have left there would be swept out first.
+                connection.execute("DELETE FROM afl_idempotency_key")
+                after_many_windows(cells, offset.advance, key)
+            found = connection.execute(mine, (f"{key}%",)).fetchall()
+        assert sorted(each for (each,) in found) == new_keys(key)
 
 
 class TestRedis(IdempotencyContract):
@@ -233,17 +252,17 @@ def after_the_window(store: IdempotencyStore, advance: Advance, key: str) -> Non
     assert store.finish(again, b"another answer")
 
 
-def swept_out(cells: Cells, advance: Advance, key: str) -> None:
-    """Nothing is kept for long after its time, also if nobody asks for it again: it does not come
-    back when the clock is set back."""
+def after_many_windows(cells: Cells, advance: Advance, key: str) -> None:
+    """Nothing is kept for long after its time, also if nobody asks for it again."""
     for number in range(6):
         assert cells.swap(f"{key}-old-{number}", None, b"a", 10_000)
     advance(11)
-    for number in range(6):
-        assert cells.swap(f"{key}-new-{number}", None, b"a", 10_000)
-    advance(-6)
-    assert [number for number in range(6) if cells.get(f"{key}-old-{number}")] == []
-    assert all(cells.get(f"{key}-new-{number}") for number in range(6))
+    for each in new_keys(key):
+        assert cells.swap(each, None, b"a", 10_000)
+
+
+def new_keys(key: str) -> list[str]:
+    return [f"{key}-new-{number}" for number in range(6)]
 
 
 def test_a_window_is_not_shorter_than_a_drain() -> None:

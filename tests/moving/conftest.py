@@ -44,7 +44,7 @@ def new_place(folder: Path, request: pytest.FixtureRequest) -> Iterator[NewPlace
         if server.startswith("postgresql:"):
             run_sql(server, f"DROP DATABASE {name} WITH (FORCE)")
         else:
-            with pymongo.MongoClient(server) as client:
+            with pymongo.MongoClient[dict[str, object]](server) as client:
                 client.drop_database(name)
 
 

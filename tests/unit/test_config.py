@@ -380,7 +380,7 @@ def test_show_prints_each_setting_with_its_origin(
         "scripts.enabled              false                        default",
         "scripts.timeout              30s                          default",
         "retention.runs               30d                          default",
-            "retention.turns              never                        default",
+        "retention.turns              never                        default",
         "lifecycle.drain_deadline     unset                        default",
         "lifecycle.settle             unset                        default",
         "lifecycle.max_processing     unset                        default",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import typer
 
+from afl.cli.bars import progress_bar
 from afl.cli.common import counted
 
 if TYPE_CHECKING:
@@ -63,25 +64,9 @@ class _Bar:
 
     def __init__(self, local: LocalEvaluation) -> None:
         from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            MofNCompleteColumn,
-            Progress,
-            TextColumn,
-            TimeElapsedColumn,
-            TimeRemainingColumn,
-        )
 
         self._console = Console(stderr=True)
-        self._bar = Progress(
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.description}"),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            console=self._console,
-            transient=True,
-        )
+        self._bar = progress_bar(self._console)
         self._task = self._bar.add_task("", total=local.total, completed=local.done)
         self._counts = {"passed": 0, "failed": 0, "error": 0}
 

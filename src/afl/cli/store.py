@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from afl.cli.common import PROBLEMS, Json, counted, require_there, settings, write_json
+from afl.cli.bars import progress_bar
+from afl.cli.common import INTERRUPTED, PROBLEMS, Json, counted, require_there, settings, write_json
 
 if TYPE_CHECKING:
+    from rich.progress import Progress
+
     from afl.operations.copying import CopyReport, Watcher
 
 app = typer.Typer(
@@ -46,7 +49,7 @@ def copy(
         closing(open_store(source)) as here,
         closing(open_store(target)) as there,
         _shown() as watcher,
-        _differences_shown(),
+        _ends_shown(),
     ):
         report = copy_all(here, source, there, target, watcher=watcher)
     if json:
@@ -59,11 +62,9 @@ def _show(report: CopyReport) -> None:
     from afl.cli.tables import show_table
 
     rows = [
-        (each.kind, str(each.records), str(each.written), each.digest[:16])
-        for each in report.parts
-        if each.records
+        (each.kind, str(each.records), str(each.written)) for each in report.parts if each.records
     ]
-    show_table(("", "records", "written now", "sha256"), rows, "There was nothing to copy.")
+    show_table(("kind", "records", "written now"), rows, "There was nothing to copy.")
     for each in report.left:
         typer.echo(
             f"warning: {counted(each.left, each.kind)} stayed at the source: the destination "
@@ -73,7 +74,7 @@ def _show(report: CopyReport) -> None:
 
 
 @contextmanager
-def _differences_shown() -> Iterator[None]:
+def _ends_shown() -> Iterator[None]:
     from afl.operations.copying import Differs
 
     try:
@@ -81,6 +82,9 @@ def _differences_shown() -> Iterator[None]:
     except Differs as problem:
         typer.echo(f"Error: {problem}", err=True)
         raise typer.Exit(PROBLEMS) from problem
+    except KeyboardInterrupt:
+        typer.echo("Interrupted. The same command goes on with it.", err=True)
+        raise typer.Exit(INTERRUPTED) from None
 
 
 @contextmanager
@@ -90,35 +94,15 @@ def _shown() -> Iterator[Watcher | None]:
         yield None
         return
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
 
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-        transient=True,
-    )
-    with bar:
+    with progress_bar(Console(stderr=True)) as bar:
         yield _Bars(bar)
 
 
 class _Bars:
     """One for each kind of records, one after the other."""
 
-    def __init__(self, bar: object) -> None:
-        from rich.progress import Progress
-
-        assert isinstance(bar, Progress)
+    def __init__(self, bar: Progress) -> None:
         self._bar = bar
         self._task = bar.add_task("", visible=False)
 

@@ -14,23 +14,7 @@ from typing import Any
 
 from afl.errors import ConfigurationError
 from afl.log import redact
-
-#: Of each kind of database: components, and the modules that say how their schemas came to be. A
-#: component that another one makes use of stands before it.
-_SQLITE = {
-    "engine": "afl.runtime.sql_store.schema",
-    "mailbox": "afl.mailbox.sqlite_schema",
-    "turns": "afl.turns.sqlite_schema",
-    "idempotency": "afl.turns.idempotency.sqlite",
-    "evals": "afl.evals.sqlite_results",
-}
-_POSTGRES = {
-    "engine": "afl.runtime.postgres_store.schema",
-    "mailbox": "afl.mailbox.postgres",
-    "idempotency": "afl.turns.idempotency.postgres",
-    "evals": "afl.evals.postgres_results",
-}
-_MONGO = {"engine": "afl.runtime.mongo_store.schema"}
+from afl.operations import components
 
 
 @dataclass(frozen=True)
@@ -152,10 +136,10 @@ def _in_mongo(database: Any, name: str, module: Any) -> _Component:
 
 
 _Kind = tuple[Callable[[str], Any], Callable[[Any, str, Any], _Component], Mapping[str, str]]
-_IN_POSTGRES: _Kind = (_open_postgres, _in_postgres, _POSTGRES)
-_IN_MONGO: _Kind = (_open_mongo, _in_mongo, _MONGO)
+_IN_POSTGRES: _Kind = (_open_postgres, _in_postgres, components.POSTGRES)
+_IN_MONGO: _Kind = (_open_mongo, _in_mongo, components.MONGO)
 _KINDS: dict[str, _Kind] = {
-    "sqlite": (_open_sqlite, _in_sqlite, _SQLITE),
+    "sqlite": (_open_sqlite, _in_sqlite, components.SQLITE),
     "postgresql": _IN_POSTGRES,
     "postgres": _IN_POSTGRES,
     "mongodb": _IN_MONGO,

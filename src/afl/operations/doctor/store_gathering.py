@@ -15,6 +15,7 @@ from afl.db.sqlite.address import database_path
 from afl.db.sqlite.connection import errors_translated
 from afl.errors import AflError
 from afl.log import redact
+from afl.operations import components
 from afl.operations.doctor import gathering
 from afl.operations.doctor.facts import FileFacts, StoreFacts, TablesFacts
 
@@ -23,21 +24,6 @@ if TYPE_CHECKING:
 
 _PATIENCE_S = 5.0
 _SCHEMA = "SELECT component, version, {oldest} FROM afl_schema ORDER BY component"
-
-#: Component → the module whose MIGRATIONS this program knows, by kind of database.
-_SQLITE = {
-    "engine": "afl.runtime.sql_store.schema",
-    "mailbox": "afl.mailbox.sqlite_schema",
-    "turns": "afl.turns.sqlite_schema",
-    "idempotency": "afl.turns.idempotency.sqlite",
-    "evals": "afl.evals.sqlite_results",
-}
-_POSTGRES = {
-    "engine": "afl.runtime.postgres_store.schema",
-    "mailbox": "afl.mailbox.postgres",
-    "idempotency": "afl.turns.idempotency.postgres",
-    "evals": "afl.evals.postgres_results",
-}
 
 
 def store_facts(
@@ -95,7 +81,7 @@ def _sqlite_tables(path: str) -> list[TablesFacts]:
         if not _has_schema(opened):
             return []
         rows = opened.execute(_SCHEMA.format(oldest="version")).fetchall()
-    return _tables(rows, _SQLITE)
+    return _tables(rows, components.SQLITE)
 
 
 def _connected(address: str) -> sqlite3.Connection:
@@ -142,7 +128,7 @@ def _postgres(url: str, place: str, clock: Clock) -> StoreFacts:
         skew = _skew(clock, lambda: _first(database, f"SELECT {SERVER_TIME}", {"told": None}))
         has_schema = _first(database, "SELECT to_regclass('afl_schema') IS NOT NULL", {})
         rows = database.query(_SCHEMA.format(oldest="oldest")) if has_schema else []
-    return StoreFacts(place=place, skew_s=skew, tables=_tables(rows, _POSTGRES))
+    return StoreFacts(place=place, skew_s=skew, tables=_tables(rows, components.POSTGRES))
 
 
 def _first(database: Any, sql: str, parameters: Mapping[str, object]) -> Any:

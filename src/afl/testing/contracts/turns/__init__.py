@@ -14,6 +14,7 @@ from afl.testing.contracts.turns.beginning import BeginningContract
 from afl.testing.contracts.turns.dues import DueContract
 from afl.testing.contracts.turns.exam import Stores, TurnExam
 from afl.testing.contracts.turns.journals import JournalContract
+from afl.testing.contracts.turns.moving import MovingContract
 from afl.testing.contracts.turns.people import PeopleContract
 from afl.testing.contracts.turns.streams import StreamContract, TakerContract
 
@@ -21,6 +22,7 @@ __all__ = [
     "BeginningContract",
     "DueContract",
     "JournalContract",
+    "MovingContract",
     "PeopleContract",
     "Stores",
     "StreamContract",
@@ -37,5 +39,6 @@ class TurnContract(
     PeopleContract,
     DueContract,
     TakerContract,
+    MovingContract,
 ):
     """All of it."""
