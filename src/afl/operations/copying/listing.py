@@ -72,7 +72,7 @@ def pages_of(page: Callable[[str | None], Page[R]]) -> Iterator[R]:
         cursor = found.cursor
 
 
-def some_at_once(items: Iterable[R]) -> Iterator[Sequence[R]]:
+def some_at_once(items: Iterable[R], size: int = AT_ONCE) -> Iterator[Sequence[R]]:
     left = iter(items)
-    while some := list(islice(left, AT_ONCE)):
+    while some := list(islice(left, size)):
         yield some

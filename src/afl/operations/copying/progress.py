@@ -97,6 +97,8 @@ class Part:
     ) -> None:
         """Have these records at the destination, by their keys: `find` gives those that are there,
         `add` writes others, in one commit. Raises Differs."""
+        if not records:
+            return
         there = dict(find(list(records)))
         missing = {key: each for key, each in records.items() if key not in there}
         if missing:

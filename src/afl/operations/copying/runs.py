@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 from afl.operations.copying.listing import Head, pages_of, some_at_once
@@ -20,6 +20,9 @@ from afl.runtime.persistence import IterationChanges, PersistenceAPI
 from afl.runtime.rows.steps import COLUMNS, row_of
 from afl.runtime.step import StepDefinition
 from afl.runtime.types import EventId, StepId, WorkflowId
+
+#: Most runs are small: a commit for each of them would take longer than all else.
+_RUNS_AT_ONCE = 50
 
 
 class RunCopy:
@@ -44,19 +47,20 @@ class RunCopy:
         self._pace.began("runs", len(heads))
         #: A run may have several records; its work is there once.
         done: set[str] = set()
-        for each in heads:
-            self._copy_record(each)
-            if each.workflow_id not in done:
-                done.add(each.workflow_id)
-                self._copy_work(each)
-            for runner_id in sorted({each.uuid, each.workflow_id}):
-                self._copy_logs(runner_id)
-            self._pace.went_on(1)
+        for some in some_at_once(heads, _RUNS_AT_ONCE):
+            self._copy_records(some)
+            new = {each.workflow_id: each for each in some if each.workflow_id not in done}
+            done |= new.keys()
+            self._copy_steps([WorkflowId(each) for each in new])
+            self._copy_work(list(new.values()))
+            self._copy_logs(sorted({each.uuid for each in some} | new.keys()))
+            self._pace.went_on(len(some))
 
-    def _copy_record(self, head: Head) -> None:
-        run = self._source.get_runner(head.uuid)
-        if run is not None:  # else it is gone, which shows in the end
-            self._runs.bring({run.uuid: run}, self._found_runs, self._add_runs, facts_of)
+    def _copy_records(self, heads: Sequence[Head]) -> None:
+        found = (self._source.get_runner(each.uuid) for each in heads)
+        # Those that are gone show in the end.
+        given = {each.uuid: each for each in found if each is not None}
+        self._runs.bring(given, self._found_runs, self._add_runs, facts_of)
 
     def _found_runs(self, ids: Sequence[str]) -> dict[str, RunnerDefinition]:
         found = map(self._target.get_runner, ids)
@@ -65,21 +69,16 @@ class RunCopy:
     def _add_runs(self, runs: Sequence[RunnerDefinition]) -> None:
         self._target.commit(IterationChanges(created_runs=list(runs)))
 
-    def _copy_work(self, head: Head) -> None:
-        workflow_id = WorkflowId(head.workflow_id)
-        self._copy_steps(workflow_id)
-        of_run = self._source.get_tasks_by_runner(head.uuid)
-        self._tasks.copy([task for task in of_run if task.is_over])
-        self._copy_events(workflow_id, of_run)
-
     # Steps
 
-    def _copy_steps(self, workflow_id: WorkflowId) -> None:
-        list_page = partial(self._source.list_steps, workflow_id)
-        for some in some_at_once(pages_of(lambda cursor: list_page(cursor=cursor))):
+    def _copy_steps(self, workflow_ids: Sequence[WorkflowId]) -> None:
+        for some in some_at_once(chain.from_iterable(map(self._steps_of, workflow_ids))):
             given = {str(each.id): each for each in some}
             self._steps.bring(given, self._found_steps, self._add_steps, _facts_of_step)
             self._pace.went_on(0)
+
+    def _steps_of(self, workflow_id: WorkflowId) -> Iterator[StepDefinition]:
+        return pages_of(lambda cursor: self._source.list_steps(workflow_id, cursor=cursor))
 
     def _found_steps(self, ids: Sequence[str]) -> dict[str, StepDefinition]:
         found = self._target.changed_steps({StepId(each): -1 for each in ids})
@@ -88,13 +87,28 @@ class RunCopy:
     def _add_steps(self, steps: Sequence[StepDefinition]) -> None:
         self._target.commit(IterationChanges(created_steps=list(steps)))
 
-    # Events that other code keeps; the others are tasks
+    # Tasks that are over, and events that other code keeps; the others are tasks
 
-    def _copy_events(self, workflow_id: WorkflowId, tasks: Sequence[TaskDefinition]) -> None:
+    def _copy_work(self, heads: Sequence[Head]) -> None:
+        events: list[EventDefinition] = []
+
+        def over() -> Iterator[TaskDefinition]:
+            for each in heads:
+                tasks = self._source.get_tasks_by_runner(each.uuid)
+                yield from (task for task in tasks if task.is_over)
+                events.extend(self._events_of(WorkflowId(each.workflow_id), tasks))
+
+        self._tasks.copy(over())
+        for some in some_at_once(events):
+            given = {str(each.id): each for each in some}
+            self._events.bring(given, self._found_events, self._add_events, facts_of)
+
+    def _events_of(
+        self, workflow_id: WorkflowId, tasks: Sequence[TaskDefinition]
+    ) -> Iterator[EventDefinition]:
         of_tasks = {each.uuid for each in tasks if each.data_type == EVENT_DATA}
         found = self._source.get_events_by_workflow(workflow_id)
-        kept = {str(each.id): each for each in found if each.id not in of_tasks}
-        self._events.bring(kept, self._found_events, self._add_events, facts_of)
+        return (each for each in found if each.id not in of_tasks)
 
     def _found_events(self, ids: Sequence[str]) -> dict[str, EventDefinition]:
         found = (self._target.get_event(EventId(each)) for each in ids)
@@ -105,15 +119,11 @@ class RunCopy:
 
     # Logs
 
-    def _copy_logs(self, runner_id: str) -> None:
+    def _copy_logs(self, runner_ids: Sequence[str]) -> None:
         def found(_ids: Sequence[str]) -> dict[str, LogDefinition]:
-            return self._lines(self._target, runner_id)
+            return _lines(self._target, runner_ids)
 
-        self._logs.bring(self._lines(self._source, runner_id), found, self._add_lines, facts_of)
-
-    def _lines(self, store: PersistenceAPI, runner_id: str) -> dict[str, LogDefinition]:
-        lines = pages_of(lambda cursor: store.list_logs(runner_id, cursor=cursor))
-        return {each.uuid: each for each in lines}
+        self._logs.bring(_lines(self._source, runner_ids), found, self._add_lines, facts_of)
 
     def _add_lines(self, lines: Sequence[LogDefinition]) -> None:
         for some in some_at_once(lines):
@@ -123,3 +133,10 @@ class RunCopy:
 
 def _facts_of_step(step: StepDefinition) -> dict[str, Any]:
     return dict(zip(COLUMNS, row_of(step), strict=True))
+
+
+def _lines(store: PersistenceAPI, runner_ids: Sequence[str]) -> dict[str, LogDefinition]:
+    def of(runner_id: str) -> Iterator[LogDefinition]:
+        return pages_of(lambda cursor: store.list_logs(runner_id, cursor=cursor))
+
+    return {each.uuid: each for each in chain.from_iterable(map(of, runner_ids))}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from afl.operations.copying.listing import some_at_once
@@ -32,7 +32,7 @@ class TaskCopy:
             self.copy([by_id[each] for each in some if each in by_id])
             self._pace.went_on(len(some))
 
-    def copy(self, tasks: Sequence[TaskDefinition]) -> None:
+    def copy(self, tasks: Iterable[TaskDefinition]) -> None:
         for some in some_at_once(tasks):
             given = {each.uuid: unclaimed(each) for each in some if each.uuid not in self._done}
             self._part.bring(given, self._found, self._add, facts_of)
