@@ -86,7 +86,7 @@ def test_a_claim_stays_behind_and_its_delivery_counts(new_place: NewPlace) -> No
         assert new.claim("shop.Pay").deliveries == 2
 
 
-@pytest.mark.parametrize("target", ["sqlite", "postgres"])
+@pytest.mark.parametrize("target", ["postgres", "sqlite"] if IS_STORM else ["postgres"])
 def test_messages_and_keys_come_over_where_they_can_be_kept(
     target: str, new_place: NewPlace
 ) -> None:
@@ -99,17 +99,6 @@ def test_messages_and_keys_come_over_where_they_can_be_kept(
         "idempotency key": 1,
     }
     check_messages(there)
-
-
-def test_what_the_destination_cannot_keep_is_said(new_place: NewPlace) -> None:
-    here = new_place("sqlite")
-    fill_messages(here)
-    report = copied(here, new_place("mongo"))
-    assert {each.kind: each.left for each in report.left} == {
-        "message": 2,
-        "dead letter": 1,
-        "idempotency key": 1,
-    }
 
 
 def test_turns_come_over_with_journals_streams_and_the_secret(new_place: NewPlace) -> None:
@@ -133,7 +122,7 @@ def test_turns_come_over_with_journals_streams_and_the_secret(new_place: NewPlac
 
 
 def kills() -> list[int]:
-    return list(range(1, 60, 3)) if IS_STORM else [4, 14]
+    return list(range(1, 60, 3)) if IS_STORM else [14]
 
 
 @pytest.mark.timeout(900)
@@ -158,7 +147,7 @@ def test_a_copy_that_is_killed_goes_on_and_doubles_nothing(
         break
     else:
         copied(here, there, lease_ms=LEASE_MS)
-    assert killed >= 2
+    assert killed
     with pytest.raises(UsageError, match="taken a complete copy"):
         copied(here, there)
     with shop_at(there) as shop:
