@@ -182,6 +182,11 @@ def test_a_place_is_not_copied_to_itself(pair: tuple[str, str]) -> None:
         copied(here, twisted)
 
 
+def test_what_dies_with_the_process_is_no_place(pair: tuple[str, str]) -> None:
+    with pytest.raises(UsageError, match="dies with this process"):
+        copied(pair[0], "memory:")
+
+
 def test_a_destination_with_other_runs_is_left_alone(pair: tuple[str, str]) -> None:
     here, there = pair
     with shop_at(there) as shop:

@@ -12,7 +12,13 @@ from afl.errors import ConfigurationError, StoreError, UsageError
 from afl.mailbox.moving import messages_at
 from afl.operations.copying.catalog import copy_catalog
 from afl.operations.copying.listing import standing
-from afl.operations.copying.place import CopyLock, refuse_busy, refuse_others, refuse_same_place
+from afl.operations.copying.place import (
+    CopyLock,
+    refuse_busy,
+    refuse_memory,
+    refuse_others,
+    refuse_same_place,
+)
 from afl.operations.copying.progress import CopyReport, Nobody, Pace, Part, PartReport, Watcher
 from afl.operations.copying.rows import copy_rows
 from afl.operations.copying.runs import RunCopy
@@ -56,6 +62,7 @@ def copy_all(
     Raises UsageError if it cannot be, Differs for what is not the same in the end; then nothing is
     lost, and what was copied stays.
     """
+    refuse_memory(source_url, target_url)
     refuse_same_place(source, target)
     with _opened(source, source_url) as here, _opened(target, target_url) as there:
         refuse_busy(source, "source", here.turns_in_hand)

@@ -17,8 +17,16 @@ from afl.runtime.persistence import PersistenceAPI
 LOCK = "afl.store.copy"
 _FOR_EVER_MS = 100 * 365 * 86_400_000
 _COMPLETE = "complete"
+_ALL = 2**31 - 1
 #: How often to look whether another copy is over.
 _LOOK_S = 0.2
+
+
+def refuse_memory(*urls: str) -> None:
+    """What dies with this process is neither worth copying nor a place to copy to."""
+    for each in urls:
+        if each.lower().startswith("memory:"):
+            raise UsageError(f"{each!r} dies with this process; name a database")
 
 
 def refuse_same_place(source: PersistenceAPI, target: PersistenceAPI) -> None:
@@ -43,7 +51,7 @@ def refuse_busy(store: PersistenceAPI, which: str, turns: Sequence[str] = ()) ->
             f"the {which} is in use by {_some(alive)}; a copy needs quiet stores: stop all workers "
             "and services on it (`afl servers list` shows them), then copy"
         )
-    running = store.get_tasks_by_state(TaskState.RUNNING)
+    running = store.get_tasks_by_state(TaskState.RUNNING, _ALL)
     held = [each.uuid for each in running if lease_holds(each, now)]
     if held or turns:
         what = f"task {_some(held)}" if held else f"turn {_some(turns)}"
