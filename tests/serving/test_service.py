@@ -13,6 +13,7 @@ import pytest
 
 from afl.agents.adapters.scripted import ScriptedAdapter, says
 from afl.agents.model import ModelRequest
+from afl.bootstrap import open_store
 from afl.client import Client
 from afl.clock import SYSTEM_CLOCK
 from afl.config import Config, load_config
@@ -20,8 +21,10 @@ from afl.errors import ConfigurationError, UsageError
 from afl.gateway import TurnClient
 from afl.loops import AgentLoop, AgentLoopRequest, Experiment, Prompt, Session
 from afl.mailbox import open_mailbox
+from afl.runtime.entities import RunnerState
 from afl.serving import App, Service, open_service
 from afl.serving.service import mailbox_url
+from afl.testing.contracts.store.exam import new_run
 from afl.turns import open_turns
 
 PATIENCE_S = 20.0
@@ -184,6 +187,21 @@ def test_a_worker_runs_beside_the_agents(tmp_path: Path) -> None:
     ):
         run = runs.submit(PARCELS, "Send", {"parcel": "lamp"}, task_list="parcels")
         assert run.result(PATIENCE_S) == {"grams": 7}
+
+
+def test_a_service_with_a_worker_removes_old_runs(tmp_path: Path) -> None:
+    (tmp_path / "parcels_handlers.py").write_text(HANDLERS)
+    app = greeter()
+    app.worker(str(tmp_path / "parcels_handlers.py"), task_list="parcels")
+    config = config_of(tmp_path)
+    with closing(open_store(config.store.url)) as store:
+        month_ms = 31 * 24 * 3_600_000
+        old, young = (store.now_ms() - each for each in (month_ms, 1000))
+        for run_id, end in (("old", old), ("young", young)):
+            store.save_runner(new_run(run_id, state=RunnerState.COMPLETED, end_time=end))
+        with serving(app, config):
+            until(lambda: store.get_runner("old") is None)
+        assert store.get_runner("young") is not None
 
 
 def test_a_turn_says_which_process_does_it(tmp_path: Path) -> None:
