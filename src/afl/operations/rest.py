@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from afl.runtime.entities import RunnerState
-from afl.runtime.listing import RunQuery
+from afl.runtime.listing import RunQuery, pages_of
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.rest import problems_of_run
 from afl.runtime.types import WorkflowId
@@ -31,16 +32,6 @@ def check_run(store: PersistenceAPI, run_id: str) -> Checked:
 
 def check_open_runs(store: PersistenceAPI) -> Iterator[Checked]:
     """Each run that is not over, one after the other, each in a transaction of its own."""
-    for state in _OPEN:
-        for run_id in _ids(store, state):
-            yield check_run(store, run_id)
-
-
-def _ids(store: PersistenceAPI, state: str) -> Iterator[str]:
-    cursor = None
-    while True:
-        page = store.list_runs(RunQuery(state), _PAGE, cursor)
-        yield from (each.workflow_id for each in page.items)
-        if not page.has_more:
-            return
-        cursor = page.cursor
+    for query in map(RunQuery, _OPEN):
+        listed = partial(store.list_runs, query, _PAGE)
+        yield from (check_run(store, each.workflow_id) for each in pages_of(listed))

@@ -6,7 +6,7 @@ number of records to pass over. What is added or removed meanwhile shifts nothin
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
@@ -127,3 +127,14 @@ def page_of(found: Sequence[tuple[int, R]], limit: int, start: int) -> Page[R]:
     shown = found[:limit]
     last = shown[-1][0] if shown else start
     return Page([record for _, record in shown], cursor_at(last), len(found) > limit)
+
+
+def pages_of(page: Callable[[str | None], Page[R]]) -> Iterator[R]:
+    """All items of a list that is given in pages."""
+    cursor: str | None = None
+    while True:
+        found = page(cursor)
+        yield from found.items
+        if not found.has_more:
+            return
+        cursor = found.cursor

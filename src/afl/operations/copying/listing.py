@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import merge
 from itertools import islice
 from typing import NamedTuple, TypeVar
 
 from afl.runtime.entities import RunnerDefinition, TaskDefinition, TaskState
-from afl.runtime.listing import Page, RunQuery, TaskQuery
+from afl.runtime.listing import RunQuery, TaskQuery, pages_of
 from afl.runtime.persistence import PersistenceAPI
 
 R = TypeVar("R")
@@ -59,17 +59,6 @@ def _in_state(store: PersistenceAPI, state: str) -> list[tuple[int, str, int]]:
         lambda cursor: store.list_tasks(query, AT_ONCE, cursor)
     )
     return [(each.created, each.uuid, each.version) for each in newest_first][::-1]
-
-
-def pages_of(page: Callable[[str | None], Page[R]]) -> Iterator[R]:
-    """All items of a list that is given in pages."""
-    cursor: str | None = None
-    while True:
-        found = page(cursor)
-        yield from found.items
-        if not found.has_more:
-            return
-        cursor = found.cursor
 
 
 def some_at_once(items: Iterable[R], size: int = AT_ONCE) -> Iterator[Sequence[R]]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any
 
-from afl.operations.copying.listing import Head, pages_of, some_at_once
+from afl.operations.copying.listing import Head, some_at_once
 from afl.operations.copying.progress import Pace, Part, PartReport, facts_of
 from afl.operations.copying.tasks import TaskCopy
 from afl.runtime.entities import (
@@ -16,6 +16,7 @@ from afl.runtime.entities import (
     RunnerDefinition,
     TaskDefinition,
 )
+from afl.runtime.listing import pages_of
 from afl.runtime.persistence import IterationChanges, PersistenceAPI
 from afl.runtime.rows.steps import COLUMNS, row_of
 from afl.runtime.step import StepDefinition
