@@ -117,10 +117,16 @@ def worker_group(store: PersistenceAPI, config: Config, sources: Sequence[str] =
     from afl.runtime.dependencies import store_dependency
     from afl.runtime.lifecycle import LoopGroup
 
-    values = "30s for short tasks, 2m to 5m for model calls and tools, 30m for research"
-    options = service_options(config, "a worker", "running tasks", values)
+    options = worker_options(config)
     loops = [*worker_loops(store, config, sources), retention_loop(store, config)]
     return LoopGroup(loops, dependencies=[store_dependency(store)], **options)
+
+
+def worker_options(config: Config) -> dict[str, Any]:
+    """What the settings say of the group of a worker. Raises ConfigurationError without a drain
+    deadline."""
+    values = "30s for short tasks, 2m to 5m for model calls and tools, 30m for research"
+    return service_options(config, "a worker", "running tasks", values)
 
 
 def service_options(config: Config, who: str, what: str, values: str) -> dict[str, Any]:

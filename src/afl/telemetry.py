@@ -38,6 +38,8 @@ class Event:
 
     name: ClassVar[str] = ""
     severity: ClassVar[Severity] = Severity.INFO
+    #: Whether its emitter logs it too, so that it is read also where nobody subscribes.
+    is_logged: ClassVar[bool] = False
 
     at: Annotated[datetime, "when it happened"]
 
@@ -68,12 +70,14 @@ _kinds: dict[str, type[Event]] = {}
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
-def _event(name: str, severity: Severity = Severity.INFO) -> Callable[[type[_E]], type[_E]]:
+def _event(
+    name: str, severity: Severity = Severity.INFO, *, is_logged: bool = False
+) -> Callable[[type[_E]], type[_E]]:
     """Make the class a kind of event and put it on the list."""
 
     def enlist(cls: type[_E]) -> type[_E]:
         kind = dataclass(frozen=True, slots=True, kw_only=True)(cls)
-        kind.name, kind.severity = name, severity
+        kind.name, kind.severity, kind.is_logged = name, severity, is_logged
         if _kinds.setdefault(name, kind) is not kind:
             raise ValueError(f"two kinds of event are called {name}")
         return kind
@@ -197,14 +201,22 @@ class CheckPassed(Event):
     check: Annotated[str, "name of the dependency or step"]
 
 
-@_event("timings_contradict", Severity.WARNING)
+@_event("health_served")
+class HealthServed(Event):
+    """Probes are answered from now on."""
+
+    host: Annotated[str, "address it listens at"]
+    port: Annotated[int, "port it listens at"]
+
+
+@_event("timings_contradict", Severity.WARNING, is_logged=True)
 class TimingsContradict(Event):
     """Configured times do not fit together."""
 
     reason: Annotated[str, "the rule and the numbers"]
 
 
-@_event("signal_handler_replaced", Severity.WARNING)
+@_event("signal_handler_replaced", Severity.WARNING, is_logged=True)
 class SignalHandlerReplaced(Event):
     """Something took a signal from our handler, so this process may not hear that it is to stop."""
 
@@ -235,7 +247,7 @@ class LoopFailed(Event):
     error: Annotated[str, "what it raised"]
 
 
-@_event("loop_abandoned", Severity.ERROR)
+@_event("loop_abandoned", Severity.ERROR, is_logged=True)
 class LoopAbandoned(Event):
     """A loop did not end in time and is left behind."""
 
@@ -427,14 +439,14 @@ class BundleNotWritten(Event):
     reason: Annotated[str, "what went wrong"]
 
 
-@_event("claim_lost", Severity.WARNING)
+@_event("claim_lost", Severity.WARNING, is_logged=True)
 class ClaimLost(Event):
     """Somebody else has a piece of work now, or it is over, so what was done here is refused."""
 
     work: Annotated[str, "what it was, as people name it"]
 
 
-@_event("thread_abandoned", Severity.ERROR)
+@_event("thread_abandoned", Severity.ERROR, is_logged=True)
 class ThreadAbandoned(Event):
     """A thread hangs in work that nobody waits for any more; another one takes its place."""
 
@@ -443,7 +455,7 @@ class ThreadAbandoned(Event):
     line: Annotated[str, "where it hangs: file, line and function"]
 
 
-@_event("server_lost", Severity.ERROR)
+@_event("server_lost", Severity.ERROR, is_logged=True)
 class ServerLost(Event):
     """A server ended without a shutdown; who took its place noticed."""
 
@@ -454,7 +466,7 @@ class ServerLost(Event):
     reason: Annotated[str, "what shows that it is gone"]
 
 
-@_event("handler_not_loaded", Severity.ERROR)
+@_event("handler_not_loaded", Severity.ERROR, is_logged=True)
 class HandlerNotLoaded(Event):
     """A registration names a handler that a worker cannot load, so it does not serve the facet."""
 

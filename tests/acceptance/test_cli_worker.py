@@ -19,7 +19,7 @@ from tests.acceptance.conftest import Command
 from afl import open_store
 from afl.cli.running import run_group
 from afl.runtime.entities import RunnerState, ServerState, TaskState
-from afl.runtime.lifecycle import BaseLoop, LoopGroup
+from afl.runtime.lifecycle import BaseLoop, LoopGroup, wait_until
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.types import WorkflowId
 
@@ -73,8 +73,7 @@ def store(folder: Path) -> Iterator[PersistenceAPI]:
 
 
 @contextmanager
-def worker(command: Command, *args: str) -> Iterator[subprocess.Popen[str]]:
-    """A worker that is ready."""
+def starting(command: Command, *args: str) -> Iterator[subprocess.Popen[str]]:
     with subprocess.Popen(
         command.line("worker", "--drain-deadline", "20s", *args),
         cwd=command.folder,
@@ -84,10 +83,17 @@ def worker(command: Command, *args: str) -> Iterator[subprocess.Popen[str]]:
         text=True,
     ) as process:
         try:
-            read_until(process, '"phase": "ready"')
             yield process
         finally:
             process.kill()
+
+
+@contextmanager
+def worker(command: Command, *args: str) -> Iterator[subprocess.Popen[str]]:
+    """A worker that is ready."""
+    with starting(command, *args) as process:
+        read_until(process, '"phase": "ready"')
+        yield process
 
 
 def read_until(process: subprocess.Popen[str], text: str) -> None:
@@ -276,6 +282,43 @@ def test_a_wrong_setting_starts_nothing(command: Command, args: list[str], probl
     done = command("worker", *args)
     assert done.code == 2
     assert problem in done.err
+
+
+def test_who_is_refused_has_made_no_database(command: Command) -> None:
+    assert command("worker").code == 2
+    assert list(command.folder.glob("*.db*")) == []
+
+
+def test_a_free_port_for_probes_is_told_and_on_the_record(
+    command: Command, store: PersistenceAPI
+) -> None:
+    with worker(command, "--health-port", "0") as process:
+        assert wait_until(lambda: bool(_ports(store)), timeout=command.patience_s)
+        [port] = _ports(store)
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/health/live", timeout=10) as answer:
+            assert answer.status == 200
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(command.patience_s) == 0
+
+
+def _ports(store: PersistenceAPI) -> list[int]:
+    return [each.http_port for each in store.get_all_servers()]
+
+
+def test_what_is_logged_where_it_happens_is_not_logged_again_as_an_event(
+    command: Command, store: PersistenceAPI
+) -> None:
+    store.register_handler("t.Other", "shop.gone")
+    with starting(command) as process:
+        assert wait_until(lambda: _is_wrong(store, "t.Other"), timeout=command.patience_s)
+        process.send_signal(signal.SIGTERM)
+        _, log = process.communicate(timeout=command.patience_s)
+    assert log.count('"event": "handler_not_loaded"') == 1
+
+
+def _is_wrong(store: PersistenceAPI, facet: str) -> bool:
+    registration = store.get_handler_registration(facet)
+    return registration is not None and registration.load_error is not None
 
 
 class Broken(BaseLoop):

@@ -84,6 +84,26 @@ def test_before_it_is_tried_again_it_waits_as_the_policy_says(office: Office) ->
     assert office.replies.approximate_count() == 0
 
 
+def test_every_failure_is_logged_with_its_trace(
+    memory_office: Office, caplog: pytest.LogCaptureFixture
+) -> None:
+    memory_office.ask("first")
+    with Running(memory_office.loop(Failing(1), dlq=DLQPolicy(backoff=AT_ONCE))):
+        memory_office.answers(1)
+    [record] = [each for each in caplog.records if "message_failed" in each.getMessage()]
+    assert record.exc_info is not None
+    assert isinstance(record.exc_info[1], ValueError)
+    facts: Any = record.msg
+    assert (facts["delivery"], facts["error"]) == (1, "no such thing")
+
+
+def test_one_delivery_is_told_as_one(memory_office: Office) -> None:
+    memory_office.ask("first")
+    with Running(memory_office.loop(Failing(9), dlq=DLQPolicy(max_delivery_count=1))):
+        (answer,) = memory_office.answers(1)
+    assert answer.error == "given up after 1 delivery: no such thing"
+
+
 def test_it_is_given_up_in_the_end_and_that_is_answered(office: Office) -> None:
     failing = Failing(9)
     (asked,) = office.ask("first")

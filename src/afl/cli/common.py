@@ -158,6 +158,8 @@ def _start_logging(config: Config) -> None:
     logger = log.get_logger("afl")
 
     def write(event: telemetry.Event) -> None:
+        if event.is_logged:
+            return
         facts = event.facts()
         del facts["at"]  # log lines have a time of their own
         getattr(logger, event.severity.value)(event.name, **facts)

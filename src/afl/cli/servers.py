@@ -46,7 +46,7 @@ def _list(context: typer.Context, alive: bool, store: str | None, json: bool) ->
 
 
 def _show_servers(shown: list[ServerView]) -> None:
-    from afl.cli.tables import message_of, short, show_table, span
+    from afl.cli.tables import short, show_table, span
 
     columns = ("server", "name", "service", "state", "beat", "in flight", "handled", "version")
     rows = [
@@ -65,7 +65,8 @@ def _show_servers(shown: list[ServerView]) -> None:
     show_table(columns, rows, "There are no servers.")
     for each in shown:
         for incident in each.incidents:
-            typer.echo(f"incident of {short(each.server)}: {message_of(incident)}")
+            # Not cut: it tells which process, and where.
+            typer.echo(f"incident of {short(each.server)}: {incident.get('message', '')}")
 
 
 def _state(server: ServerView) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -171,7 +171,7 @@ def _show_task(view: TaskView) -> None:
             "due": clock_time(view.not_before),
             "key": view.idempotency_key,
             "inputs": as_json(view.inputs),
-            "error": as_json(view.error) if view.error else "",
+            **_error_facts(view.error or {}),
         }
     )
     if view.is_unserved:
@@ -179,6 +179,12 @@ def _show_task(view: TaskView) -> None:
             f"\nNobody can do it: no enabled handler is registered for {view.facet}, and no server "
             "that is alive serves it. It waits until one comes; `afl tasks discard` gives it up."
         )
+
+
+def _error_facts(error: Mapping[str, Any]) -> dict[str, str]:
+    """What went wrong, and in which line of a handler."""
+    named = [str(error[each]) for each in ("type", "message") if error.get(each)]
+    return {"error": ": ".join(named), "raised at": str(error.get("raised_at", ""))}
 
 
 @app.command()

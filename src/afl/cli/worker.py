@@ -84,7 +84,7 @@ def worker(
 
 def _served(config: Config, sources: list[str]) -> int:
     """Work until the end; the exit code."""
-    from afl.bootstrap import worker_group
+    from afl.bootstrap import worker_group, worker_options
     from afl.errors import UsageError
 
     if config.store.url.startswith("memory:"):
@@ -92,6 +92,7 @@ def _served(config: Config, sources: list[str]) -> int:
             "a store in memory is this process's own, so nobody could submit anything; name "
             "another one with --store"
         )
+    worker_options(config)  # whoever is refused has made no database
     with store_of(config) as store:
         group = worker_group(store, config, sources)
         code = run_group(group)

@@ -11,8 +11,10 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from afl.agents.deadline import Deadline
+from afl.agents.recording import TurnSuspended
 from afl.clock import SYSTEM_CLOCK, Clock
-from afl.loops.mailbox_source import LEASE_S, MessageSource, MessageWork
+from afl.log import get_logger
+from afl.loops.mailbox_source import LEASE_S, MessageSource, MessageWork, text_of
 from afl.loops.turn import Turn, taking
 from afl.mailbox.api import Mailbox, Message, require_visibility, require_wait
 from afl.mailbox.errors import InvalidParameterError
@@ -20,8 +22,10 @@ from afl.mailbox.failure import DLQPolicy
 from afl.runtime.lifecycle import BaseLoop
 from afl.runtime.watchdog import StallStage
 from afl.work.attempts import Attempt
-from afl.work.consumer import Consumer, Options
+from afl.work.consumer import Consumer, Observer, Options
 from afl.work.source import InThread, Job, OnLoop
+
+_log = get_logger(__name__)
 
 Req = TypeVar("Req")
 Res = TypeVar("Res")
@@ -120,7 +124,8 @@ class MailboxLoop(BaseLoop, Generic[Req, Res]):
             clock=self._clock,
         )
         self._past_progress, self._past_lost = self.progress, self.leases_lost
-        self._consumer = Consumer(source, self._options(max(wait_s, _SHORTEST_WAIT_S)))
+        options = self._options(max(wait_s, _SHORTEST_WAIT_S))
+        self._consumer = Consumer(source, options, _Failures(self.name))
         self._consumer.run(stop, max_iterations=max_iterations)
 
     def _options(self, poll_interval_s: float) -> Options:
@@ -193,6 +198,36 @@ class MailboxLoop(BaseLoop, Generic[Req, Res]):
     ) -> Res | None:
         with taking(_turn_of(message, deadline, attempt)) as turn:
             return await self.handle_async(message, turn)
+
+
+class _Failures(Observer[MessageWork[Any, Any]]):
+    """Logs what failed, with its trace: whoever asked hears no more than the message."""
+
+    def __init__(self, loop: str) -> None:
+        self._loop = loop
+
+    def began(self, work: MessageWork[Any, Any], attempt: Attempt) -> None:
+        """Nothing to tell."""
+
+    def ended(
+        self,
+        work: MessageWork[Any, Any],
+        attempt: Attempt,  # noqa: ARG002
+        error: BaseException | None,
+    ) -> None:
+        if error is None or isinstance(error, TurnSuspended):
+            return
+        _log.warning(
+            "message_failed",
+            loop=self._loop,
+            message=work.label,
+            delivery=work.message.delivery_count,
+            error=text_of(error),
+            exc_info=error,
+        )
+
+    def lost(self, work: MessageWork[Any, Any], attempt: Attempt) -> None:
+        """Told already."""
 
 
 def _turn_of(message: Message[Any, Any], deadline: Deadline | None, attempt: Attempt) -> Turn:

@@ -209,7 +209,8 @@ class MessageSource(Generic[T, R]):
         message = work.message
         if not is_unsent(error):
             count = message.delivery_count
-            reason = f"given up after {count} deliveries: {text_of(error)}"
+            deliveries = "1 delivery" if count == 1 else f"{count} deliveries"
+            reason = f"given up after {deliveries}: {text_of(error)}"
             self._reply_failure(work, error, reason)
         give_up(self._mailbox, message, error, self._policy, clock=self._clock)
 

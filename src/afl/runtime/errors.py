@@ -21,7 +21,8 @@ class StepFailure(AflError):  # noqa: N818 - what happened is what callers read
         self.message = message
         #: The kind: the class of a handler's exception, `EvaluationError`, `AssertionError`, …
         self.error_type = error_type
-        #: `step`, and `line`, `column` and `source` of the statement, as far as known.
+        #: `step`, and `line`, `column` and `source` of the statement, as far as known; `raised_at`,
+        #: file, line and function of a handler.
         self.place = place or {}
 
     def to_dict(self) -> dict[str, Any]:

@@ -207,7 +207,7 @@ class ServerRecord:
         return None
 
     def _report(self, lost: ServerDefinition, reason: str, now: int) -> None:
-        message = f"server {lost.uuid} ended without a shutdown: {reason}"
+        message = f"it ended without a shutdown: {reason}"
         incident = {"kind": "lost", "message": message, "time": now, "by": self._server.uuid}
         if not self._store.report_incident(lost.uuid, incident):
             return

@@ -1,4 +1,5 @@
-"""Where threads are: the line at which one hangs, and the stacks of all of them."""
+"""Where threads are: the line at which one hangs, and the stacks of all of them; and where what
+was raised comes from."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import faulthandler
 import sys
 import tempfile
 import threading
+import traceback
 from collections.abc import Iterator
 from types import FrameType
 from typing import NamedTuple
@@ -31,9 +33,20 @@ def place_of(thread: int | None) -> Place:
     frame = sys._current_frames().get(thread) if thread is not None else None
     if frame is None:
         return UNKNOWN_PLACE
-    code = frame.f_code
     handler = next((each for each in _from_outside(frame) if not _is_machinery(each)), frame)
-    return Place(_name(handler), f"{code.co_filename}:{frame.f_lineno} in {code.co_qualname}")
+    return Place(_name(handler), _line(frame, frame.f_lineno))
+
+
+def raised_at(error: BaseException) -> str | None:
+    """File, line and function of the code that we were asked to run, where it raised this or
+    called what did; None if no such code is known."""
+    known: str | None = getattr(error, "raised_at", None)
+    frames = [each for each in traceback.walk_tb(error.__traceback__) if not _is_machinery(each[0])]
+    if known is not None or not frames:
+        return known
+    # Not the innermost one: that is often deep in a library, which is not to blame.
+    file = frames[0][0].f_code.co_filename
+    return [_line(*each) for each in frames if each[0].f_code.co_filename == file][-1]
 
 
 def dump_stacks() -> str:
@@ -63,7 +76,13 @@ def _outwards(frame: FrameType | None) -> Iterator[FrameType]:
 
 
 def _is_machinery(frame: FrameType) -> bool:
-    return str(frame.f_globals.get("__name__")).partition(".")[0] in _MACHINERY
+    # What Python was started with is called `__main__`, and only its spec knows its name.
+    module = getattr(frame.f_globals.get("__spec__"), "name", None) or frame.f_globals["__name__"]
+    return str(module).partition(".")[0] in _MACHINERY
+
+
+def _line(frame: FrameType, line: int) -> str:
+    return f"{frame.f_code.co_filename}:{line} in {frame.f_code.co_qualname}"
 
 
 def _name(frame: FrameType) -> str:

@@ -44,6 +44,7 @@ from afl.runtime.persistence import (
     PersistenceAPI,
     View,
 )
+from afl.runtime.stacks import raised_at
 from afl.runtime.types import StepId
 from afl.work.attempts import Attempt
 from afl.work.errors import TimedOut
@@ -312,11 +313,12 @@ class TaskSource:
         if not task.step_id:
             is_given_up = isinstance(error, GivenUp)
             state = TaskState.DEAD_LETTER if is_given_up else TaskState.FAILED
-            return _Recording(self._end_alone(task, state, StepFailure.of(error).to_dict()))
+            return _Recording(self._end_alone(task, state, _failure_of(error).to_dict()))
         if isinstance(error, TimedOut):
             error = TimedOut(f"the handler of {error}")
         retry = handler.retry if handler is not None else None
-        return _Recording(self._evaluator.fail_task_later(task, error, retry=retry))
+        failure = _failure_of(error)
+        return _Recording(self._evaluator.fail_task_later(task, failure, retry=retry))
 
     def _next_claim(self, room: int) -> NextClaim | None:
         """What to claim along with a result. Made once for each number, as long as the names are
@@ -346,6 +348,12 @@ class TaskSource:
             return changes, []
 
         return self._store.decide_later(decision)
+
+
+def _failure_of(error: BaseException) -> StepFailure:
+    """With the line of the handler that is to blame, as far as there is one."""
+    line = raised_at(error)
+    return StepFailure.of(error, {} if line is None else {"raised_at": line})
 
 
 def run_shared(awaitable: Awaitable[Any]) -> Any:

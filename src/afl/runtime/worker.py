@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 from afl.clock import SYSTEM_CLOCK, Clock
 from afl.ids import new_id
+from afl.log import get_logger
 from afl.runtime.aside import on_main_thread
 from afl.runtime.dispatch import Runner, run_alone
 from afl.runtime.entities import ServerDefinition, TaskDefinition
@@ -32,6 +33,8 @@ from afl.runtime.watchdog import StallStage
 from afl.work.attempts import Attempt
 from afl.work.consumer import Consumer, Observer, Options
 from afl.work.pool import PREFIX
+
+_log = get_logger(__name__)
 
 LEASE_MS = DEFAULT_LEASE_MS
 #: The thread that all handlers share that are coroutine functions.
@@ -218,6 +221,10 @@ class TaskWorker(BaseLoop):
         else:
             self._consumer.kill_all()
 
+    def probed_at(self, port: int) -> None:
+        """The group that it runs in answers probes there: its record says so."""
+        self._server.http_port = port
+
     def notice_change(self) -> None:
         """What is served has changed: look at once for work of the new names."""
         self._consumer.notify()
@@ -322,6 +329,8 @@ class TaskWorker(BaseLoop):
     def note_end(self, work: TaskWork, error: BaseException | None) -> None:
         if not isinstance(error, NotNow):
             self._counts.add(work.task.name, is_handled=error is None)
+            if error is not None:
+                _log_failure(work.task, error)
         self.ended(work)
 
 
@@ -339,6 +348,19 @@ class _Reports(Observer[TaskWork]):
 
     def lost(self, work: TaskWork, attempt: Attempt) -> None:  # noqa: ARG002
         self._worker.ended(work)
+
+
+def _log_failure(task: TaskDefinition, error: BaseException) -> None:
+    """The only place that has the whole trace: what is stored names one line of it."""
+    _log.warning(
+        "handler_failed",
+        facet=task.name,
+        task=task.uuid,
+        run=task.workflow_id,
+        delivery=task.deliveries,
+        error=str(error) or type(error).__name__,
+        exc_info=error,
+    )
 
 
 def in_signal_handler() -> bool:

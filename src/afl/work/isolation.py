@@ -27,6 +27,9 @@ Listener = Callable[[str, Any], object]
 class FailedThere(AflError):  # noqa: N818 - what happened is what people read
     """The work raised this, in its own process. The class is named as the one that was raised."""
 
+    #: As `afl.runtime.stacks.raised_at` said there.
+    raised_at: str | None = None
+
 
 class NeverBegun(ProcessDied):
     """The process was gone before it looked at the work."""
@@ -209,10 +212,11 @@ class Children:
             child.close()
 
 
-def error_of(described: dict[str, str]) -> FailedThere:
+def error_of(described: dict[str, Any]) -> FailedThere:
     """What was raised there, as it can be raised here: the same name, message and trace."""
     error = _class_of(described["type"])(described["message"])
     error.add_note(described["trace"])
+    error.raised_at = described["raised_at"]
     return error
 
 

@@ -56,11 +56,14 @@ def _do(request: dict[str, Any], speaker: _Speaker) -> None:
         speaker.say({"error": _described(error)})
 
 
-def _described(error: BaseException) -> dict[str, str]:
+def _described(error: BaseException) -> dict[str, str | None]:
+    from afl.runtime.stacks import raised_at  # most work does not fail
+
     return {
         "type": type(error).__name__,
         "message": str(error),
         "trace": "".join(traceback.format_exception(error)),
+        "raised_at": raised_at(error),
     }
 
 

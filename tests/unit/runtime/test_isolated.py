@@ -16,6 +16,7 @@ from afl.runtime.dispatch import HandlerContext
 from afl.runtime.entities import HandlerRegistration, Isolation, TaskDefinition
 from afl.runtime.isolated import in_process, tell
 from afl.runtime.registrations import RegistrationLoader
+from afl.runtime.stacks import raised_at
 from afl.work.isolation import Child, FailedThere
 
 Do = Callable[..., Any]
@@ -147,3 +148,15 @@ def test_a_module_is_loaded_once_there(do: Do) -> None:
             return {"calls": len(CALLS)}
         """
     assert [do(text)["calls"] for _ in range(3)] == [1, 2, 3]
+
+
+def test_what_it_raises_names_the_line_in_its_file(do: Do, tmp_path: Path) -> None:
+    with pytest.raises(FailedThere) as raised:
+        do("""
+            def handle(payload):
+                return help_out(payload)
+
+            def help_out(payload):
+                raise ValueError("no money")
+        """)
+    assert raised_at(raised.value) == f"{tmp_path}/handlers.py:6 in help_out"

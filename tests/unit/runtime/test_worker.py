@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import signal
 import threading
 from collections.abc import Iterator
@@ -25,6 +26,7 @@ from afl.errors import StoreUnavailable, UsageError
 from afl.runtime.agent_poller import AgentPoller, AgentPollerConfig
 from afl.runtime.dispatch import HandlerContext
 from afl.runtime.entities import HandledCount, ServerDefinition, ServerState, TaskState
+from afl.runtime.lifecycle import LoopGroup
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.watchdog import StallStage
 from afl.runtime.worker import in_signal_handler
@@ -265,6 +267,46 @@ def test_failures_are_counted_apart(shop: Shop) -> None:
     shop.send("pot")
     poller.run(max_iterations=1)
     assert server_of(shop, poller).handled == [HandledCount("shop.Weigh", 0, 2)]
+
+
+def test_a_failure_is_logged_with_its_trace_and_kept_with_its_line(
+    shop: Shop, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(payload: dict[str, Any]) -> None:
+        return int("too heavy")  # type: ignore[return-value]
+
+    run = shop.send()
+    poller_of(shop, weigh=refuse).run(max_iterations=1)
+    task = shop.task(run)
+    assert task.error is not None
+    line = refuse.__code__.co_firstlineno + 1
+    assert task.error["raised_at"] == f"{__file__}:{line} in {refuse.__qualname__}"
+    [record] = [each for each in caplog.records if "handler_failed" in each.getMessage()]
+    assert record.exc_info is not None
+    assert isinstance(record.exc_info[1], ValueError)
+    facts: Any = record.msg
+    assert (facts["facet"], facts["task"], facts["delivery"]) == ("shop.Weigh", task.uuid, 1)
+
+
+def test_what_libraries_raise_is_blamed_on_the_line_that_called_them(shop: Shop) -> None:
+    def refuse(payload: dict[str, Any]) -> None:
+        ipaddress.ip_address("nowhere")
+
+    run = shop.send()
+    poller_of(shop, weigh=refuse).poll_once()
+    error = shop.task(run).error
+    assert error is not None
+    assert error["raised_at"].startswith(f"{__file__}:")
+
+
+def test_its_record_names_the_port_at_which_its_group_answers_probes(shop: Shop) -> None:
+    poller = poller_of(shop)
+    group = LoopGroup([poller], health_port=0)
+    with running(group):
+        eventually(lambda: shop.store.get_server(poller.server_id))
+        address = group.health_address
+        assert address is not None
+        assert server_of(shop, poller).http_port == address[1]
 
 
 def test_others_see_what_it_serves_and_has_in_hand(shop: Shop, gate: Gate) -> None:

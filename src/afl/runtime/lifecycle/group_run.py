@@ -221,6 +221,16 @@ class GroupRun:
         )
         stack.callback(self.health.stop)
         self.health.start()
+        self._tell_address(self.health)
+
+    def _tell_address(self, health: HealthServer) -> None:
+        """Where probes are answered: with port 0, nobody else knows."""
+        if health.address is None:
+            return
+        host, port = health.address
+        telemetry.emit(telemetry.HealthServed(at=self._clock.now(), host=host, port=port))
+        for each in self.members:
+            each.probed_at(port)
 
     def _hear_signals(self, stack: ExitStack) -> None:
         if not self._options.install_signals:

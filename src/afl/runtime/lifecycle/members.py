@@ -145,6 +145,9 @@ class Member:
     def unready_reason(self) -> str | None:
         return getattr(self.loop, "unready_reason", None)
 
+    def probed_at(self, port: int) -> None:
+        _call_if_there(self.loop, "probed_at", port)
+
     # For the watchdog
 
     def is_watched(self) -> bool:
@@ -176,10 +179,10 @@ def members_of(loops: Sequence[Runnable], on_end: Callable[[Member], None]) -> l
     return members
 
 
-def _call_if_there(loop: Runnable, method: str) -> None:
+def _call_if_there(loop: Runnable, method: str, *arguments: object) -> None:
     found = getattr(loop, method, None)
     if found is not None:
-        found()
+        found(*arguments)
 
 
 def _accepted(run: Callable[..., object], options: Mapping[str, Any]) -> dict[str, Any]:

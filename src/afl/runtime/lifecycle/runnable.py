@@ -27,6 +27,7 @@ class Runnable(Protocol):
     - `leases_lost`: how many leases lapsed while it worked, a number that only grows.
     - `handled`: what it has ended, as (what, how many were done, how many failed).
     - `unready_reason`: why it cannot take work now, or None.
+    - `probed_at(port)`: called before it runs, with the port at which the group answers probes.
     """
 
     def run(
