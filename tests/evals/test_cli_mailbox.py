@@ -117,3 +117,23 @@ def test_a_url_that_is_no_place_is_refused() -> None:
 )
 def test_every_key_is_documented_in_its_order(title: str, record: type[Any]) -> None:
     assert keys(section_of(title)) == [each.name for each in fields(record)]
+
+
+@pytest.mark.usefixtures("box")
+@pytest.mark.parametrize("command", ["peek", "dead-letters"])
+def test_who_names_an_empty_mailbox_is_told_which_ones_are_not(url: str, command: str) -> None:
+    assert afl("mailbox", command, url, "order").out.endswith(". Not empty: orders.\n")
+
+
+@pytest.mark.usefixtures("box")
+def test_an_empty_part_of_a_mailbox_is_no_mistake(url: str) -> None:
+    afl("mailbox", "redrive", url, "orders")
+    assert afl("mailbox", "dead-letters", url, "orders").out == (
+        "Mailbox orders has no dead letters.\n"
+    )
+
+
+def test_mailboxes_in_memory_are_not_looked_for() -> None:
+    refused = afl("mailbox", "list", "memory:")
+    assert refused.code == 2
+    assert "seen by its own process alone" in refused.err

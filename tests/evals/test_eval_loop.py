@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,7 @@ from zipfile import ZipFile
 
 import pytest
 from tests.evals.scene import Counted, Preparing, Scene, agent_of, dataset_of
-from tests.loops.office import Gate, Running, eventually
+from tests.loops.office import PATIENCE_S, Gate, Running, eventually
 
 from afl import telemetry
 from afl.agents.adapters.scripted import ScriptedAdapter, says
@@ -264,6 +266,37 @@ def test_an_eval_loop_has_a_heartbeat_of_its_own() -> None:
     scene.agent.heartbeat.add_callback(lambda: beats.append("agent"))
     scene.ask(dataset_of("a", "b"))
     assert set(beats) == {"eval"}
+
+
+def its_group_sees_how_long_a_sample_hangs() -> None:
+    gate = Gate()
+    scene = Scene(gate)
+    scene.submit(dataset_of("a"))
+    group = LoopGroup([scene.loop], health_port=0)
+    thread = threading.Thread(target=group.run, kwargs={"install_signals": False}, daemon=True)
+    thread.start()
+    try:
+        gate.wait_for(1)
+        assert group.health_address is not None
+        url = f"http://127.0.0.1:{group.health_address[1]}/status"
+        with urllib.request.urlopen(url) as answer:
+            [seen] = json.load(answer)["loops"]
+        assert seen["in_flight"] == 1
+        assert isinstance(seen["beat_age_s"], float)
+    finally:
+        gate.may_end.set()
+        group.shutdown()
+        thread.join(PATIENCE_S)
+
+
+def test_its_group_sees_how_long_a_sample_hangs() -> None:
+    its_group_sees_how_long_a_sample_hangs()
+
+
+def test_an_eval_loop_that_no_watchdog_would_see_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(EvalLoop, "heartbeat", None)
+    with pytest.raises(AssertionError):
+        its_group_sees_how_long_a_sample_hangs()
 
 
 def test_a_sign_of_progress_of_the_agent_is_one_of_the_sample() -> None:

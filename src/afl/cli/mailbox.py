@@ -17,6 +17,8 @@ app = typer.Typer(
 
 
 def _there(url: str) -> str:
+    if url.lower().startswith("memory:"):
+        raise typer.BadParameter("a mailbox in memory is seen by its own process alone")
     require_there(url)
     return url
 
@@ -88,7 +90,7 @@ def peek(url: Url, name: Name = "default", limit: First = 20, json: Json = False
         for each in found
     ]
     columns = ("message", "sent", "deliveries", "hidden for", "reply to", "body")
-    show_table(columns, rows, f"Mailbox {name} has no messages.")
+    show_table(columns, rows, "" if rows else _nothing(url, name, "messages"))
 
 
 @app.command("dead-letters")
@@ -112,7 +114,16 @@ def dead_letters(url: Url, name: Name = "default", limit: First = 20, json: Json
         for each in found
     ]
     columns = ("message", "given up", "deliveries", "error", "body")
-    show_table(columns, rows, f"Mailbox {name} has no dead letters.")
+    show_table(columns, rows, "" if rows else _nothing(url, name, "dead letters"))
+
+
+def _nothing(url: str, name: str, what: str) -> str:
+    """That a mailbox is empty; for one that holds nothing at all, which ones do."""
+    from afl.operations.mailboxes import list_mailboxes
+
+    names = [each.name for each in list_mailboxes(url)]
+    others = "" if name in names or not names else f" Not empty: {', '.join(names)}."
+    return f"Mailbox {name} has no {what}.{others}"
 
 
 @app.command()
