@@ -5,7 +5,7 @@ The only module that knows concrete stores. Each is imported when it is wanted.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -106,6 +106,23 @@ def group_options(config: Config) -> dict[str, Any]:
     }
     options = {name: parse_duration(time) for name, time in times.items() if time != UNSET}
     return options if given.health_port == UNSET else options | {"health_port": given.health_port}
+
+
+def log_events() -> Callable[[], None]:
+    """Write telemetry to the log from now on, except for what its emitter logs itself. Returns the
+    function that ends this."""
+    from afl import log, telemetry
+
+    logger = log.get_logger("afl")
+
+    def write(event: telemetry.Event) -> None:
+        if event.is_logged:
+            return
+        facts = event.facts()
+        del facts["at"]  # log lines have a time of their own
+        getattr(logger, event.severity.value)(event.name, **facts)
+
+    return telemetry.subscribe(write)
 
 
 def worker_group(store: PersistenceAPI, config: Config, sources: Sequence[str] = ()) -> LoopGroup:

@@ -276,7 +276,10 @@ def test_a_runner_does_registered_tasks_and_ends_when_told(
     assert runner.wait() == 0
     states = {each.state for each in file_shop.store.get_all_servers()}
     assert states == {ServerState.SHUTDOWN}
-    assert (folder / "own.log").exists()
+    logged = [json.loads(each) for each in (folder / "own.log").read_text().splitlines()]
+    [served] = [each for each in logged if each["event"] == "health_served"]
+    assert served["port"] == server.http_port
+    assert "run_ended" in {each["event"] for each in logged}
 
 
 def test_a_runner_that_was_killed_is_reported_by_the_next_one(file_shop: Shop, start: Any) -> None:

@@ -151,20 +151,11 @@ def engine_on(
 
 
 def _start_logging(config: Config) -> None:
-    """Write telemetry to the log."""
-    from afl import log, telemetry
+    from afl import log
+    from afl.bootstrap import log_events
 
     log.configure(config.log.level, config.log.format)
-    logger = log.get_logger("afl")
-
-    def write(event: telemetry.Event) -> None:
-        if event.is_logged:
-            return
-        facts = event.facts()
-        del facts["at"]  # log lines have a time of their own
-        getattr(logger, event.severity.value)(event.name, **facts)
-
-    telemetry.subscribe(write)
+    log_events()
 
 
 def show_problems(diagnostics: Iterable[Diagnostic], texts: Mapping[str, str]) -> None:

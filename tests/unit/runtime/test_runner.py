@@ -436,7 +436,7 @@ def test_in_a_group_the_group_serves(shop: Shop, tools: ToolRegistry) -> None:
         assert address is not None
         with urllib.request.urlopen(f"http://127.0.0.1:{address[1]}/status") as answer:
             assert json.load(answer)["loops"][0]["name"] == "afl-runner"
-        assert server_of(shop, service).http_port == 0
+        assert server_of(shop, service).http_port == address[1]
 
 
 def test_its_failure_comes_out_as_it_is(shop: Shop) -> None:

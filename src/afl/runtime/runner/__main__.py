@@ -52,6 +52,7 @@ def _run(given: argparse.Namespace) -> None:
         configure(level, stream=_log_stream(given.log_file, stack))
         # Before the file is closed: what still speaks then is heard elsewhere.
         stack.callback(configure, level)
+        stack.callback(bootstrap.log_events())
         store = stack.enter_context(closing(bootstrap.open_store(settings.store.url)))
         evaluator = bootstrap.evaluator(store, settings)
         service = RunnerService(store, evaluator, _config(given))
@@ -111,20 +112,30 @@ def _parser() -> argparse.ArgumentParser:
     add, d = parser.add_argument, _DEFAULTS
     add("--config", type=Path, metavar="FILE", help="settings file, instead of ./afl.toml")
     add("--store", metavar="URL", help="where runs and tasks are kept")
-    add("--server-group", metavar="NAME", default=d.server_group)
-    add("--service-name", metavar="NAME", default=d.service_name)
-    add("--server-name", metavar="NAME", default=d.server_name)
+    add("--server-group", metavar="NAME", default=d.server_group, help=_told("its group"))
+    add("--service-name", metavar="NAME", default=d.service_name, help=_told("what it is"))
+    add("--server-name", metavar="NAME", default=d.server_name, help=_told("which one it is"))
     add("--topics", metavar="PATTERN", nargs="*", default=[], help="serve only such facets")
-    add("--task-list", metavar="NAME", default=d.task_list)
-    add("--poll-interval", metavar="MS", type=int, default=d.poll_interval_ms)
-    add("--heartbeat-interval", metavar="MS", type=int, default=d.heartbeat_interval_ms)
-    add("--max-concurrent", metavar="N", type=int, default=d.max_concurrent)
-    add("--lock-duration", metavar="MS", type=int, default=d.lock_duration_ms)
-    add("--port", metavar="N", type=int, default=d.http_port, help="first to try; 0 is any")
+    add("--task-list", metavar="NAME", default=d.task_list, help=_told("whose tasks it takes"))
+    numbers = {
+        "--poll-interval": ("MS", d.poll_interval_ms, "looks for what nobody announced so often"),
+        "--heartbeat-interval": ("MS", d.heartbeat_interval_ms, "says so often that it is alive"),
+        "--max-concurrent": ("N", d.max_concurrent, "tasks in hand at once"),
+        "--lock-duration": ("MS", d.lock_duration_ms, "locks tasks so long, and renews it"),
+        "--port": ("N", d.http_port, "first to try for /health and /status; 0 is any"),
+    }
+    for name, (unit, default, meaning) in numbers.items():
+        add(name, metavar=unit, type=int, default=default, help=_told(meaning))
     add("--registry", action="store_true", help="serve registered handlers, too")
-    add("--log-level", default="INFO", type=_level, metavar="LEVEL")
-    add("--log-file", type=Path, metavar="FILE")
+    levels = _told(", ".join(LEVELS))
+    add("--log-level", default="INFO", type=_level, metavar="LEVEL", help=levels)
+    add("--log-file", type=Path, metavar="FILE", help="append logs to it; else standard error")
     return parser
+
+
+def _told(meaning: str) -> str:
+    """With what holds unless it is given."""
+    return f"{meaning} (%(default)s)"
 
 
 def _level(text: str) -> str:

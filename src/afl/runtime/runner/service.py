@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from fnmatch import fnmatchcase
 from typing import Any
 
+from afl import telemetry
 from afl.backoff import Backoff
 from afl.clock import SYSTEM_CLOCK, Clock
 from afl.errors import StoreClosed, StoreError
@@ -91,6 +92,9 @@ class RunnerService(TaskWorker):
             status=self.status,
         ) as port:
             self._server.http_port = port
+            telemetry.emit(
+                telemetry.HealthServed(at=self._clock.now(), host=config.http_host, port=port)
+            )
             timeout_s = config.shutdown_timeout_ms / 1000
             self._group = group = LoopGroup(
                 [self, *beside],
