@@ -232,8 +232,8 @@ def verify(
     store: Store = None,
     json: Json = False,
 ) -> None:
-    """Load registered handlers as a worker in this folder would, each in a process of its own, and
-    say what is wrong."""
+    """Say which registered handlers cannot be loaded. They are loaded as a worker in this folder
+    would, each in a process of its own."""
     from afl.operations import handlers
 
     config = settings(context, store_url=store)

@@ -95,7 +95,7 @@ def peek(url: Url, name: Name = "default", limit: First = 20, json: Json = False
 
 @app.command("dead-letters")
 def dead_letters(url: Url, name: Name = "default", limit: First = 20, json: Json = False) -> None:
-    """Show messages that could not be handled, and why; the oldest first."""
+    """Show dead letters and their errors. The oldest come first."""
     from afl.cli.tables import clock_time, cut, show_table
     from afl.operations.mailboxes import mailbox_dead_letters
 
@@ -136,7 +136,7 @@ def redrive(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Send dead letters again, to the end of their mailbox; their deliveries count anew."""
+    """Send dead letters again. They go to the end of their mailbox, and deliveries count anew."""
     from afl.operations.mailboxes import redrive_mailbox
 
     count = redrive_mailbox(url, name, message or None)

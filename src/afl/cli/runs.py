@@ -101,7 +101,7 @@ def show(
     store: Store = None,
     json: Json = False,
 ) -> None:
-    """Show a run with its steps, their states, inputs, outputs and errors."""
+    """Show a run and its steps. With their states, inputs, outputs and errors."""
     from dataclasses import asdict
 
     from afl.operations import finding, reading

@@ -110,7 +110,7 @@ def _state(task: TaskView) -> str:
 
 @app.command()
 def queues(context: typer.Context, store: Store = None, json: Json = False) -> None:
-    """Show what waits: how many tasks of each facet, since when, and whether anybody serves it."""
+    """Show what waits. For each facet: how many tasks, since when, and who serves it."""
     from afl.operations import tasks
 
     with opened(context, store) as found:
@@ -208,7 +208,7 @@ def discard(
     store: Store = None,
     json: Json = False,
 ) -> None:
-    """Give a task up: no handler will ever come, or its failure was seen. The step of a task that
+    """Give a task up. No handler will ever come, or its failure was seen. The step of a task that
     waits fails with the reason."""
     from afl.operations import finding, tasks
 
