@@ -33,9 +33,9 @@ AT_ONCE = 8 if IS_STORM else 2
 HARMS = 15 if IS_STORM else 3
 #: Seconds between two harms. Few tasks may meet five of them: those would be dead letters.
 ROUND_S = 0.4 if IS_STORM else 0.1
-PATIENCE_S = 1200.0 if IS_STORM else 50.0
+PATIENCE_S = 1200.0 if IS_STORM else 120.0
 
-pytestmark = pytest.mark.timeout(3600 if IS_STORM else 120)
+pytestmark = pytest.mark.timeout(3600 if IS_STORM else 240)
 
 
 @pytest.fixture
