@@ -48,26 +48,36 @@ class Collection:
 
 
 def prepare(
-    database: MongoDatabase, component: str, version: int, collections: Sequence[Collection]
+    database: MongoDatabase,
+    component: str,
+    version: int,
+    collections: Sequence[Collection],
+    *,
+    oldest: int = 1,
 ) -> None:
-    """Have the collections of a component there, with all indexes. Raises NewerSchema."""
+    """Have the collections of a component there, with all indexes.
+
+    `oldest` is the first version whose programs can use them as they are then: old and new ones
+    work side by side while a fleet is replaced. Raises NewerSchema if the database says that of
+    this program.
+    """
     with errors_translated(database.place):
-        if found_version(database, component, version) == version:
+        if found_version(database, component, version) >= version:
             return
         for each in collections:
             _make(database, each)
         database.majority[SCHEMA].update_one(
-            {"_id": component}, {"$max": {"version": version}}, upsert=True
+            {"_id": component}, {"$max": {"version": version, "oldest": oldest}}, upsert=True
         )
 
 
 def found_version(database: MongoDatabase, component: str, known: int) -> int:
     """How far the collections of a component have come; 0 before they are there. Raises
-    NewerSchema if that is further than `known`."""
+    NewerSchema if programs that know only `known` cannot use them."""
     with errors_translated(database.place):
-        document = database.majority[SCHEMA].find_one({"_id": component})
-    found = 0 if document is None else int(document["version"])
-    if found > known:
+        document = database.majority[SCHEMA].find_one({"_id": component}) or {}
+    found = int(document.get("version", 0))
+    if int(document.get("oldest", 1)) > known:
         raise NewerSchema(component, found, known, database.place)
     return found
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pymongo
@@ -103,18 +104,27 @@ def test_a_client_of_the_caller_stays_open(url: str) -> None:
     assert found is not None
 
 
-def test_collections_of_a_newer_release_are_refused(url: str) -> None:
-    schema = client_of(url)["afl"][SCHEMA]
-    schema.with_options(write_concern=_MAJORITY).update_one(
-        {"_id": COMPONENT}, {"$set": {"version": VERSION + 1}}
-    )
+@contextmanager
+def written_by(url: str, version: int, oldest: int) -> Iterator[None]:
+    """As if a newer release had been here, whose collections that one can still use."""
+    schema = client_of(url)["afl"][SCHEMA].with_options(write_concern=_MAJORITY)
+    MongoStore(url).close()
+    schema.update_one({"_id": COMPONENT}, {"$set": {"version": version, "oldest": oldest}})
     try:
-        with pytest.raises(NewerSchema):
-            MongoStore(url)
+        yield
     finally:
-        schema.with_options(write_concern=_MAJORITY).update_one(
-            {"_id": COMPONENT}, {"$set": {"version": VERSION}}
-        )
+        schema.update_one({"_id": COMPONENT}, {"$set": {"version": VERSION, "oldest": 1}})
+
+
+def test_collections_that_only_a_newer_release_understands_are_refused(url: str) -> None:
+    with written_by(url, VERSION + 1, oldest=VERSION + 1), pytest.raises(NewerSchema):
+        MongoStore(url)
+
+
+def test_an_older_program_goes_on_beside_a_newer_one(url: str) -> None:
+    with written_by(url, VERSION + 1, oldest=VERSION), MongoStore(url) as store:
+        add_tasks(store, new_task())
+        assert len(store.claim_tasks(["Pay"], 1)) == 1
 
 
 def test_stores_at_one_url_share_connections_but_not_who_they_are(
