@@ -204,7 +204,8 @@ class _Connects:
 
 #: Plans are made once for each statement and connection: making one anew takes longer than most
 #: statements. One made while a table was empty would read all of it when it is full; so rows are
-#: looked up one by one, by the index that fits best. Who hangs in the middle of a transaction lets
+#: looked up one by one, by the index that fits best. Nothing here is long enough to be compiled,
+#: which takes longer than all of it. Who hangs in the middle of a transaction lets
 #: go of what it has locked; who waits for a lock does not wait for ever.
 SETTINGS = """\
 SELECT set_config('plan_cache_mode', 'force_generic_plan', false),
@@ -212,6 +213,7 @@ SELECT set_config('plan_cache_mode', 'force_generic_plan', false),
     set_config('enable_bitmapscan', 'off', false),
     set_config('enable_hashjoin', 'off', false),
     set_config('enable_mergejoin', 'off', false),
+    set_config('jit', 'off', false),
     set_config('idle_in_transaction_session_timeout', '10s', false),
     set_config('lock_timeout', '20s', false)"""
 _PREPARED = 500

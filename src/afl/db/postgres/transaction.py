@@ -38,6 +38,12 @@ class Reader:
         """All rows. Writing statements with RETURNING are queries, too."""
         return [given_row(row) for row in self._run(sql, parameters).fetchall()]
 
+    def query_together(self, *questions: tuple[str, Parameters]) -> list[list[Row]]:
+        """All rows of each, in one round trip. Each sees what is committed when it begins."""
+        puts = [_Put(sql, [_kept(parameters)], None) for sql, parameters in questions]
+        cursors = _sent(self._usable(), puts)
+        return [[given_row(row) for row in each.fetchall()] for each in cursors]
+
     def end(self) -> None:
         self._connection = None
 

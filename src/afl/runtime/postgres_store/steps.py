@@ -31,6 +31,17 @@ _SELECT = f"SELECT {column_list(COLUMNS[:-1])} FROM afl_step"
 
 BY_ID = f"{_SELECT} WHERE id = %s"
 BY_IDS = f"{_SELECT} WHERE id = ANY (%s::text[])"
+#: The step of a task, and the blocks it is in. Containers are read only when those end: their
+#: parameters can be long.
+OF_TASK = f"""\
+WITH RECURSIVE around (id, block_id, height) AS (
+    SELECT id, block_id, 0 FROM afl_step
+    WHERE id = (SELECT step_id FROM afl_task WHERE uuid = %s)
+    UNION ALL
+    SELECT block.id, block.block_id, around.height + 1
+    FROM around JOIN afl_step AS block ON block.id = around.block_id WHERE around.height < 2
+)
+{_SELECT} WHERE id = ANY (ARRAY (SELECT id FROM around))"""
 # Blocks and containers are steps of the same run.
 BY_BLOCK = f"""{_SELECT} WHERE id = ANY (ARRAY (
     SELECT id FROM afl_step

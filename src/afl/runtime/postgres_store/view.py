@@ -22,11 +22,13 @@ class PostgresView:
     Ends with the decision it was given to.
     """
 
-    __slots__ = ("_holding", "_tx")
+    __slots__ = ("_at_hand", "_holding", "_tx")
 
     def __init__(self, tx: Transaction, holding: Holding) -> None:
         self._tx = tx
         self._holding = holding
+        #: Steps that came along with their task: each is given once, as a copy is.
+        self._at_hand: dict[StepId, StepDefinition] = {}
 
     def now_ms(self) -> int:
         return self._tx.now
@@ -34,7 +36,8 @@ class PostgresView:
     # Steps: safe to read while their run is locked, which most decisions see to first of all
 
     def get_step(self, step_id: StepId) -> StepDefinition | None:
-        return self.get_steps([step_id]).get(step_id)
+        known = self._at_hand.pop(step_id, None)
+        return self.get_steps([step_id]).get(step_id) if known is None else known
 
     def get_steps(self, step_ids: Sequence[StepId]) -> dict[StepId, StepDefinition]:
         return self._settled(lambda: steps.get_many(self._tx, step_ids), dict.values)
@@ -61,7 +64,12 @@ class PostgresView:
     # Tasks
 
     def get_task(self, task_id: str) -> TaskDefinition | None:
-        return tasks.get_locked(self._tx, task_id)
+        task, around = tasks.get_locked_with_steps(self._tx, task_id)
+        # Only of runs that were locked before: others may have changed since.
+        self._at_hand.update(
+            (each.id, each) for each in around if str(each.workflow_id) in self._holding
+        )
+        return task
 
     def get_tasks(self, task_ids: Sequence[str]) -> dict[str, TaskDefinition]:
         return tasks.get_many_locked(self._tx, task_ids)

@@ -40,6 +40,7 @@ def run(condition: str) -> str:
 STATEMENTS = {
     "step by id": (steps.BY_ID, {STEP}),
     "steps by ids": (steps.BY_IDS, {STEP}),
+    "steps around a task": (steps.OF_TASK, {STEP, TASK}),
     "steps of a block": (steps.BY_BLOCK, {"afl_step_run", STEP, "afl_step_stray"}),
     "what yields gave": (steps.YIELDED, {"afl_step_yield"}),
     "steps of a run": (steps.BY_RUN, {"afl_step_run"}),
