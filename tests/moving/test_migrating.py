@@ -125,7 +125,7 @@ def test_mongodb_refuses_a_newer_schema(new_place: NewPlace) -> None:
     migrate_all(url)
     with pymongo.MongoClient[dict[str, object]](url) as client:
         changed = client.get_default_database()["afl_schema"].update_one(
-            {"_id": "engine"}, {"$set": {"version": 99}}
+            {"_id": "engine"}, {"$set": {"version": 99, "oldest": 99}}
         )
         assert changed.modified_count == 1
     with pytest.raises(NewerSchema):

@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from tests.engine.ledger import Ledger, LedgerProcess
 from tests.servers.proxy import Proxy
 
 from afl.clock import SYSTEM_CLOCK
@@ -54,6 +55,15 @@ def place(request: pytest.FixtureRequest) -> Iterator[Place]:
     else:
         with PostgresServer() as other:
             yield Place(other, postgres, open_postgres)
+
+
+@pytest.fixture
+def ledger() -> Iterator[Ledger]:
+    """The outside world: it keeps what was done under each idempotency key."""
+    with LedgerProcess() as process:
+        client = Ledger(process.port)
+        yield client
+        client.close()
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 from pymongo.client_session import ClientSession
-from tests.engine.ledger import Ledger, LedgerProcess
+from tests.engine.ledger import Ledger
 from tests.engine.profile import IS_STORM
 from tests.servers.conftest import until
 from tests.servers.proxy import Proxy
@@ -86,14 +86,6 @@ def lose_answers(_server: MongoServer, proxy: Proxy) -> None:
 HARMS: list[Harm] = [kill_and_start, pause_longer_than_a_lease]
 if IS_STORM:
     HARMS += [stop_and_start, cut_off_longer_than_a_lease, lose_answers]
-
-
-@pytest.fixture
-def ledger() -> Iterator[Ledger]:
-    with LedgerProcess() as process:
-        client = Ledger(process.port)
-        yield client
-        client.close()
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from tests.engine.ledger import Ledger, LedgerProcess
+from tests.engine.ledger import Ledger
 from tests.engine.profile import IS_STORM
 from tests.servers.conftest import until
 from tests.servers.proxy import Proxy
@@ -92,14 +92,6 @@ def folder() -> Iterator[Path]:
     path = Path(tempfile.mkdtemp(prefix="afl-"))
     yield path
     shutil.rmtree(path)
-
-
-@pytest.fixture
-def ledger() -> Iterator[Ledger]:
-    with LedgerProcess() as process:
-        client = Ledger(process.port)
-        yield client
-        client.close()
 
 
 @pytest.fixture

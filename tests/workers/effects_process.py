@@ -2,7 +2,8 @@
 
 `python -m tests.workers.effects_process PLACE PORT OPTIONS` works on the store at PLACE, a file of
 SQLite or a URL, and tells the ledger at PORT of each start of a handler. It prints a line when
-signals are handled.
+signals are handled. OPTIONS are those of the worker, and `drain_s`; `health_port` for probes; and
+`ahead_s`, by which the clock on the wall of this process is wrong.
 """
 
 from __future__ import annotations
@@ -10,13 +11,14 @@ from __future__ import annotations
 import json
 import sys
 import threading
+from datetime import datetime, timedelta
 from typing import Any
 
 from tests.engine.ledger import Ledger
 from tests.engine.places import open_at
 
 from afl import compile_source
-from afl.clock import SYSTEM_CLOCK
+from afl.clock import SYSTEM_CLOCK, SystemClock
 from afl.runtime.agent_poller import AgentPoller, AgentPollerConfig
 from afl.runtime.dispatch import HandlerContext
 from afl.runtime.evaluator import Evaluator
@@ -59,17 +61,30 @@ class Handlers:
         return {"number": payload["number"]}
 
 
+def _set_clock(ahead_s: float) -> None:
+    """Only there does the package ask for the time of day."""
+    right = SystemClock.now
+
+    def wrong(clock: SystemClock) -> datetime:
+        return right(clock) + timedelta(seconds=ahead_s)
+
+    SystemClock.now = wrong  # type: ignore[method-assign]
+
+
 def _ready() -> None:
     print("ready", flush=True)  # noqa: T201
 
 
 def main() -> None:
     place, port, options = sys.argv[1], int(sys.argv[2]), json.loads(sys.argv[3])
-    drain_s = options.pop("drain_s")
+    given = {"drain_deadline_seconds": options.pop("drain_s")}
+    if "health_port" in options:
+        given["health_port"] = options.pop("health_port")
+    _set_clock(options.pop("ahead_s", 0))
     with open_at(place) as store:
         poller = AgentPoller(store, Evaluator(store), AgentPollerConfig(**options))
         poller.register(FACET, Handlers(port).happen)
-        LoopGroup([poller], drain_deadline_seconds=drain_s, warmup=[_ready]).run()
+        LoopGroup([poller], warmup=[_ready], **given).run()
 
 
 if __name__ == "__main__":
