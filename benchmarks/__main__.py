@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import platform
 
-from benchmarks import engine, language, lifecycle, mailboxes, sqlite, turns, workers
+from benchmarks import engine, language, lifecycle, mailboxes, sqlite, stores, turns, workers
 
 
 def main() -> None:
@@ -20,6 +20,7 @@ def main() -> None:
         "engine": engine.run(),
         "lifecycle": lifecycle.run(),
         "workers": workers.run(),
+        "stores": stores.run(),
         "mailboxes": mailboxes.run(),
         "turns": turns.run(),
     }

@@ -10,7 +10,7 @@ import tempfile
 import tracemalloc
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,7 @@ def run() -> dict[str, Any]:
     return {
         "chain": _chain_result(),
         "throughput": _throughput(),
-        "growth": {name: _growth(make, slots) for name, (make, slots) in _SHAPES.items()},
+        "growth": {name: growth(make, slots) for name, (make, slots) in _SHAPES.items()},
         "waiting_run": _waiting(),
     }
 
@@ -203,9 +203,12 @@ def _bare_batches() -> float:
         return _timed(batches)
 
 
-def _growth(make: Shape, slots: int) -> dict[str, Any]:
-    small = min(_last_steps(make, SMALL, slots) for _ in range(3))
-    large = _last_steps(make, LARGE, slots)
+Opened = Callable[[], AbstractContextManager[Evaluator]]
+
+
+def growth(make: Shape, slots: int, opened: Opened = _evaluator) -> dict[str, Any]:
+    small = min(_last_steps(make, SMALL, slots, opened) for _ in range(3))
+    large = _last_steps(make, LARGE, slots, opened)
     return judged(
         large / small,
         GROWTH,
@@ -215,8 +218,8 @@ def _growth(make: Shape, slots: int) -> dict[str, Any]:
     )
 
 
-def _last_steps(make: Shape, size: int, slots: int) -> float:
-    with _evaluator() as evaluator:
+def _last_steps(make: Shape, size: int, slots: int, opened: Opened) -> float:
+    with opened() as evaluator:
         evaluator.submit(*_started(make(size)))
         _work(evaluator, slots, size - LAST)
         return _timed(lambda: _work(evaluator, slots, LAST))

@@ -1,4 +1,5 @@
-"""No-op tasks in celery, dramatiq and huey, each in the worker that it ships.
+"""No-op tasks in celery, dramatiq and huey on Valkey, and in procrastinate and DBOS on PostgreSQL,
+each in the worker that it ships.
 
 `python -m benchmarks.peer_process PEER URL send N` queues tasks; `… work N` does them and prints
 the seconds from the start of the first to the end of the last; `… echo` prints the monotonic time,
@@ -18,14 +19,18 @@ from typing import Any
 from afl.clock import SYSTEM_CLOCK
 
 THREADS = 8
+#: At once, where tasks need no thread each.
+SLOTS = 50
 
 
 class _Counter:
-    """Called by each task; ends the process with the last one."""
+    """Called by each task; ends the process with the last one, or when `are_done` says that all
+    are: some tell their database long after the function has returned."""
 
-    def __init__(self, last: int) -> None:
+    def __init__(self, last: int, are_done: Callable[[], bool] | None = None) -> None:
         self._lock = threading.Lock()
         self._last = last
+        self._are_done = are_done
         self._done = 0
         self._started = 0.0
 
@@ -37,10 +42,21 @@ class _Counter:
         with self._lock:
             self._started = self._started or now
             self._done += 1
-            is_last = self._done == self._last
-        if is_last:
-            print(SYSTEM_CLOCK.monotonic() - self._started, flush=True)
-            os._exit(0)
+            is_first, is_last = self._done == 1, self._done == self._last
+        if self._are_done is None:
+            if is_last:
+                self._end()
+        elif is_first:
+            threading.Thread(target=self._watch, args=(self._are_done,), daemon=True).start()
+
+    def _watch(self, are_done: Callable[[], bool]) -> None:
+        while not are_done():
+            SYSTEM_CLOCK.sleep(0.01)
+        self._end()
+
+    def _end(self) -> None:
+        print(SYSTEM_CLOCK.monotonic() - self._started, flush=True)
+        os._exit(0)
 
 
 def _imported(name: str) -> Any:
@@ -83,13 +99,69 @@ def huey(url: str, action: str, task: Callable[[], None]) -> Callable[[], object
     return None
 
 
-PEERS = {"celery": celery, "dramatiq": dramatiq, "huey": huey}
+def procrastinate(url: str, action: str, task: Callable[[], None]) -> Callable[[], object] | None:
+    system = _imported("procrastinate")
+    if action == "send":
+        app = system.App(connector=system.SyncPsycopgConnector(conninfo=url))
+        app.open()
+        app.schema_manager.apply_schema()
+    else:
+        app = system.App(connector=system.PsycopgConnector(conninfo=url, max_size=SLOTS))
+
+    async def body() -> None:
+        task()
+
+    noop = app.task(name="noop")(body)
+    if action == "send":
+        return lambda: noop.defer()
+    app.run_worker(concurrency=SLOTS)
+    return None
+
+
+def dbos(url: str, action: str, task: Callable[[], None]) -> Callable[[], object] | None:
+    system = _imported("dbos")
+    config = {"name": "bench", "system_database_url": url, "log_level": "ERROR"}
+    if action == "send":
+        system.run_dbos_database_migrations(system_database_url=url)
+        client = system.DBOSClient(system_database_url=url)
+        options = {"queue_name": "bench", "workflow_name": "noop"}
+        return lambda: client.enqueue(options)
+    system.DBOS(config=config)
+    # A run of one step, as ours are.
+    step = system.DBOS.step(name="step")(task)
+    system.DBOS.workflow(name="noop")(lambda: step())
+    system.DBOS.launch()
+    system.DBOS.register_queue("bench", polling_interval_sec=0.05)
+    threading.Event().wait()
+    return None
+
+
+PEERS = {
+    "celery": celery,
+    "dramatiq": dramatiq,
+    "huey": huey,
+    "procrastinate": procrastinate,
+    "dbos": dbos,
+}
+
+
+#: How many tasks each has durably done, as its tables say.
+DONE = {
+    "procrastinate": "SELECT count(*) FROM procrastinate_jobs WHERE status = 'succeeded'",
+    "dbos": "SELECT count(*) FROM dbos.workflow_status WHERE status = 'SUCCESS'",
+}
+
+
+def _asking(name: str, url: str, count: int) -> Callable[[], bool]:
+    connection = _imported("psycopg").connect(url, autocommit=True)
+    return lambda: connection.execute(DONE[name]).fetchone() == (count,)
 
 
 def main() -> None:
     name, url, action, *rest = sys.argv[1:]
     count = int(rest[0]) if rest else 0
-    counter = _Counter(count)
+    asks = action == "work" and name in DONE
+    counter = _Counter(count, _asking(name, url, count) if asks else None)
 
     def noop() -> None:
         counter()

@@ -1,0 +1,153 @@
+"""The engine on PostgreSQL and MongoDB, each durable, beside bare loops of the same database.
+
+A bare loop makes the same two commits for each task and nothing else: it knows no runs, leases or
+fences. Procrastinate and DBOS do the same number of tasks on the same PostgreSQL. Handlers do
+nothing, so that all time is the machinery's.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager
+from typing import Any
+
+from afl.bootstrap import open_store
+from afl.clock import SYSTEM_CLOCK
+from afl.runtime.evaluator import Evaluator
+from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.types import WorkflowId
+from afl.testing.servers import MongoServer, PostgresServer, Server
+from benchmarks.engine import chain, fan_out, growth
+from benchmarks.measure import judged_at_least
+from benchmarks.store_process import SLOTS, prepare_bare
+from benchmarks.workers import latency, peer_command, process
+
+#: Tasks for all workers, one by one and together; and how many workers there are.
+TASKS, TOGETHER = 400, 1_000
+WORKERS = (1, 4, 8)
+ROUNDS = 2
+#: In times of one bare loop.
+ONE_BY_ONE_AIM, TOGETHER_AIM = 0.6, 1.8
+PEER_TASKS, PEERS_AIM = 500, 5.0
+WAKE_MS = 10.0
+
+
+def run() -> dict[str, Any]:
+    with PostgresServer(is_durable=True) as postgres, MongoServer(is_durable=True) as mongo:
+        of_postgres, of_mongo = _results(postgres), _results(mongo)
+        rate = of_postgres["together"]["tasks_per_second"]["1_workers"]
+        return {"postgres": of_postgres | {"peers": _peers(postgres, rate)}, "mongo": of_mongo}
+
+
+def _results(server: Server) -> dict[str, Any]:
+    url = server.url
+    with closing(open_store(url)) as store:
+        bare, one_by_one = _one_by_one(url, store)
+        return {
+            "one_by_one": one_by_one,
+            "together": _together(url, store, bare),
+            "submit_to_start": latency(url, store, WAKE_MS),
+            "growth": growth(fan_out, SLOTS, lambda: _evaluator(store)),
+        }
+
+
+@contextmanager
+def _evaluator(store: PersistenceAPI) -> Iterator[Evaluator]:
+    yield Evaluator(store)
+
+
+# Tasks a second
+
+
+def _one_by_one(url: str, store: PersistenceAPI) -> tuple[float, dict[str, Any]]:
+    """The rate of a bare loop, and what was measured."""
+    bare = dict.fromkeys(WORKERS, 0.0)
+    ours = dict(bare)
+    for number in WORKERS:
+        for _ in range(ROUNDS if number == 1 else 1):
+            prepare_bare(url, TASKS)
+            bare[number] = max(bare[number], TASKS / _seconds(url, "bare", number))
+            _submit(store, TASKS)
+            ours[number] = max(ours[number], TASKS / _seconds(url, "ours", number))
+    facts = {"tasks_per_second": _named(ours), "bare_per_second": _named(bare)}
+    return bare[1], judged_at_least(
+        ours[1] / bare[1], ONE_BY_ONE_AIM, unit="times a bare loop, one worker", **facts
+    )
+
+
+def _together(url: str, store: PersistenceAPI, bare: float) -> dict[str, Any]:
+    """With workers as we ship them, for whom all tasks wait when they start."""
+    rates = {each: _worker_rate(url, store, each) for each in WORKERS}
+    prepare_bare(url, TOGETHER)
+    batched = TOGETHER / _seconds(url, "bare_batch", 1)
+    facts = {"tasks_per_second": _named(rates), "bare_batched_per_second": round(batched)}
+    return judged_at_least(
+        rates[1] / bare, TOGETHER_AIM, unit="times a bare loop one by one, one worker", **facts
+    )
+
+
+def _named(rates: dict[int, float]) -> dict[str, int]:
+    return {f"{number}_workers": round(rate) for number, rate in rates.items()}
+
+
+def _submit(store: PersistenceAPI, count: int) -> Sequence[WorkflowId]:
+    """A run for each task."""
+    evaluator = Evaluator(store)
+    program, inputs = chain(1)
+    with ThreadPoolExecutor(16) as threads:
+        return list(threads.map(lambda _: evaluator.submit(program, "W", inputs), range(count)))
+
+
+def _seconds(url: str, kind: str, workers: int) -> float:
+    """Until none of them finds anything more."""
+    with _started(url, kind, workers) as processes:
+        started = _begin(processes)
+        return max(float(each.stdout.readline()) for each in processes) - started
+
+
+def _worker_rate(url: str, store: PersistenceAPI, workers: int) -> float:
+    runs = _submit(store, TOGETHER)
+    with _started(url, "worker", workers) as processes:
+        started = _begin(processes)
+        for each in runs:
+            store.wait_for_run(each)
+        return TOGETHER / (SYSTEM_CLOCK.monotonic() - started)
+
+
+@contextmanager
+def _started(url: str, kind: str, count: int) -> Iterator[list[Any]]:
+    command = ["benchmarks.store_process", kind, url]
+    with ExitStack() as stack:
+        processes = [stack.enter_context(process(command)) for _ in range(count)]
+        for each in processes:
+            assert each.stdout.readline() == "ready\n"
+        yield processes
+
+
+def _begin(processes: Sequence[Any]) -> float:
+    started = SYSTEM_CLOCK.monotonic()
+    for each in processes:
+        each.stdin.write("\n")
+        each.stdin.flush()
+    return started
+
+
+# Peers
+
+
+def _peers(server: Server, ours: float) -> dict[str, Any]:
+    rates = {name: _peer_rate(name, server.url) for name in ("procrastinate", "dbos")}
+    return {
+        name: judged_at_least(
+            ours / rate, PEERS_AIM, unit="times its rate", tasks_per_second=round(rate)
+        )
+        for name, rate in rates.items()
+    }
+
+
+def _peer_rate(name: str, url: str) -> float:
+    subprocess.run(peer_command(name, url, "send", str(PEER_TASKS)), check=True)
+    with process(peer_command(name, url, "work", str(PEER_TASKS))[2:]) as worker:
+        return (PEER_TASKS - 1) / float(worker.stdout.readline())
