@@ -26,7 +26,7 @@ pytestmark = pytest.mark.timeout(3600 if IS_STORM else 120)
 @pytest.fixture(params=["postgres", "mongo"])
 def place(request: pytest.FixtureRequest) -> str:
     url: str = request.getfixturevalue(f"{request.param}_url")
-    return {"postgres": postgres_stores, "mongo": mongo_stores}[request.param].emptied(url)
+    return mongo_stores.emptied(url) if request.param == "mongo" else postgres_stores.emptied(url)
 
 
 def test_nothing_is_taken_from_a_worker_by_one_whose_clock_is_ahead(

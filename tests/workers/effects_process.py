@@ -65,8 +65,8 @@ def _set_clock(ahead_s: float) -> None:
     """Only there does the package ask for the time of day."""
     right = SystemClock.now
 
-    def wrong(clock: SystemClock) -> datetime:
-        return right(clock) + timedelta(seconds=ahead_s)
+    def wrong(self: SystemClock) -> datetime:
+        return right(self) + timedelta(seconds=ahead_s)
 
     SystemClock.now = wrong  # type: ignore[method-assign]
 
