@@ -25,6 +25,8 @@ class PlanCache:
         self._size = size
         self._lock = threading.Lock()
         self._plans: OrderedDict[str, Plan] = OrderedDict()
+        #: What somebody is just reading.
+        self._coming: dict[str, threading.Event] = {}
 
     def of(self, program: Program) -> Plan:
         flow_id = flow_id_of(program)
@@ -32,7 +34,24 @@ class PlanCache:
 
     def get(self, flow_id: str) -> Plan:
         """The plan of a stored program. Raises NotFound if it is not there."""
-        return self._known(flow_id) or self._keep(flow_id, self._read(flow_id))
+        return self._known(flow_id) or self._read_once(flow_id)
+
+    def _read_once(self, flow_id: str) -> Plan:
+        """All handlers of a new worker ask in the same moment; one of them reads."""
+        with self._lock:
+            other, mine = self._coming.get(flow_id), threading.Event()
+            if other is None:
+                self._coming[flow_id] = mine
+        if other is not None:
+            other.wait()
+            # If it failed there, everybody is told what is wrong here.
+            return self._known(flow_id) or self._keep(flow_id, self._read(flow_id))
+        try:
+            return self._keep(flow_id, self._read(flow_id))
+        finally:
+            with self._lock:
+                del self._coming[flow_id]
+            mine.set()
 
     def _known(self, flow_id: str) -> Plan | None:
         with self._lock:
