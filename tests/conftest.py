@@ -8,11 +8,16 @@ import sys
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 # Before anything of it is imported: suites of the package explain themselves like tests.
 pytest.register_assert_rewrite("afl.testing")
 
 from afl.testing.servers import MongoServer, PostgresServer, ValkeyServer  # noqa: E402
+
+# No example has to be quick: machines that have other things to do are no mistake.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
 
 
 @pytest.fixture(autouse=True)

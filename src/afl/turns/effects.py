@@ -60,6 +60,9 @@ class Effect:
     name: str = ""
     #: The call that it is part of, if a tool uses tools.
     outer: Effect | None = None
+    #: Whether it was made before, and nobody knows what came of that: then what could not be sent
+    #: says nothing about the effect.
+    is_repeat: bool = False
     _requests: Iterator[int] = field(default_factory=lambda: count(1), repr=False)
 
     def next_key(self) -> str:

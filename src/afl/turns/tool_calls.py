@@ -74,7 +74,7 @@ class ToolCalls:
             return found.value
         if call.state is not Kind.TOOL_INTENT:
             await self._writer.append(_about(call, Kind.TOOL_INTENT, call.first.value))
-        return await self._issue(call, use)
+        return await self._issue(call, use, is_repeat=may_be_done and use.policy.idempotent)
 
     async def _intend(self, wanted: Wanted, arguments: Any) -> tuple[Call, bool]:
         """Write down that the tool is about to be called; and whether that may have happened
@@ -127,33 +127,41 @@ class ToolCalls:
 
     # Making them
 
-    async def _issue(self, call: Call, use: ToolUse) -> Any:
+    async def _issue(self, call: Call, use: ToolUse, *, is_repeat: bool) -> Any:
         for tries in range(1, _TRIES + 1):
-            done = await self._attempted(call, use) or await self._found_out(call, use.policy)
+            done = await self._attempted(call, use, is_repeat=is_repeat)
+            done = done or await self._found_out(call, use.policy)
             if done is not None:
                 return done.value
+            is_repeat = use.policy.idempotent
             pause_s = _BACKOFF.delay(tries)
             await self._writer.do(partial(self._writer.clock.sleep, pause_s))
         return await self._writer.wait(f"waits for {use.name}, which gave no answer", _LATER_MS)
 
-    async def _attempted(self, call: Call, use: ToolUse) -> Done | None:
+    async def _attempted(self, call: Call, use: ToolUse, *, is_repeat: bool) -> Done | None:
         """None if the tool cannot tell whether it was done. Raises ToolFailed."""
-        effect = Effect(call.call_id, intent_of(call.first).key, call.first.name, current_effect())
+        facts = (call.call_id, intent_of(call.first).key, call.first.name, current_effect())
+        effect = Effect(*facts, is_repeat=is_repeat)
         try:
             with causing(effect):
                 result = await use.call()
             value = encode(result)
         except _LEAVING:
             raise
-        except OutcomeUnknown as error:
-            _log.warning("effect_unknown", tool=use.name, key=effect.key, error=str(error))
-            return None
         except Exception as error:
+            if _settles_nothing(error, effect):
+                _log.warning("effect_unknown", tool=use.name, key=effect.key, error=str(error))
+                return None
             text = str(error) or type(error).__name__
             await self._writer.append(_about(call, Kind.TOOL_FAILED, encode(text)))
             raise ToolFailed(text) from error
         await self._writer.append(_about(call, Kind.TOOL_DONE, value))
         return Done(result)
+
+
+def _settles_nothing(error: Exception, effect: Effect) -> bool:
+    """A server that cannot be reached now may have acted when it was asked before."""
+    return isinstance(error, OutcomeUnknown) or (effect.is_repeat and isinstance(error, OSError))
 
 
 def _about(call: Call, kind: Kind, value: bytes) -> NewEntry:

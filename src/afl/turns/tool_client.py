@@ -14,6 +14,10 @@ HEADER = "Idempotency-Key"
 
 #: Answers of what stands between us and the server: it may have acted.
 _UNKNOWN = (502, 504)
+#: The server does nothing now. It may have acted when it was asked before.
+_NOT_NOW = (429, 503)
+#: With `Retry-After`: the same request is being done.
+_BUSY = 409
 #: Errors before anything was sent: the server has not acted.
 _UNSENT = ("ConnectError", "ConnectTimeout", "PoolTimeout", "UnsupportedProtocol", "ProxyError")
 
@@ -41,28 +45,49 @@ def _keyed(headers: Any) -> dict[str, str]:
     return found
 
 
+def _may_have_acted() -> bool:
+    """Whether the call was made before, and nobody knows what came of it."""
+    effect = current_effect()
+    return effect is not None and effect.is_repeat
+
+
 def _judged(http: Any, method: str, url: Any, error: Exception) -> Exception:
     """What to raise for an error of the network."""
     unsent = tuple(getattr(http, each) for each in _UNSENT)
-    if not isinstance(error, http.RequestError) or isinstance(error, unsent):
-        return error
-    return OutcomeUnknown(f"{method} {url} was sent, and not answered: {error!r}")
+    if isinstance(error, http.RequestError) and not isinstance(error, unsent):
+        return OutcomeUnknown(f"{method} {url} was sent, and not answered: {error!r}")
+    if isinstance(error, unsent) and _may_have_acted():
+        return OutcomeUnknown(f"{method} {url} was sent before, and cannot be sent now: {error!r}")
+    return error
 
 
 def _require_answer(response: Any) -> Any:
-    if response.status_code in _UNKNOWN:
+    why = _why_unknown(response)
+    if why:
         raise OutcomeUnknown(
-            f"{response.request.method} {response.request.url} was answered by what is between "
-            f"us and the server: {response.status_code}"
+            f"{response.request.method} {response.request.url} got {response.status_code}: {why}"
         )
     return response
+
+
+def _why_unknown(response: Any) -> str:
+    """Empty if the server has answered what was asked."""
+    status = response.status_code
+    if status in _UNKNOWN:
+        return "that comes from what is between us and the server"
+    if status == _BUSY and "retry-after" in response.headers:
+        return "the same request is being done"
+    if status in _NOT_NOW and _may_have_acted():
+        return "the server may have acted before, and does not look now"
+    return ""
 
 
 class ToolClient:
     """`options` are those of `httpx2.Client`, such as `base_url` and `timeout`.
 
     Raises OutcomeUnknown if the server may have acted and nobody knows: the turn then asks again
-    with the same key, or a person. What could not be sent raises as in httpx.
+    with the same key, or a person. What could not be sent raises as in httpx, unless the same call
+    was sent before.
     """
 
     def __init__(self, **options: Any) -> None:

@@ -16,6 +16,7 @@ from afl.turns import (
     NewTurn,
     NotDone,
     Outcome,
+    OutcomeUnknown,
     Policy,
     StaleTurn,
     ToolFailed,
@@ -32,11 +33,18 @@ from afl.turns.values import encode
 IDEMPOTENT = Policy(idempotent=True)
 
 
+class Hasty(FakeClock):
+    """Whoever sleeps is awake at once, and it is later."""
+
+    def sleep(self, seconds: float) -> None:
+        self.advance(seconds)
+
+
 class Life:
     """One turn, begun again and again."""
 
     def __init__(self) -> None:
-        self.clock = FakeClock()
+        self.clock = Hasty()
         self.store = MemoryTurns(clock=self.clock)
         self.id = self.store.accept(NewTurn("loop", encode("hello"))).id
         self.done: list[Any] = []
@@ -109,6 +117,45 @@ def test_an_interrupted_call_of_an_idempotent_tool_is_made_again(life: Life) -> 
         life.begin().tool("charge", {}, life.crashes("paid"), policy=IDEMPOTENT)
     assert life.begin().tool("charge", {}, life.does("paid"), policy=IDEMPOTENT) == "paid"
     assert life.done == ["paid", "paid"]
+
+
+def test_a_call_that_is_made_again_knows_it(life: Life) -> None:
+    seen: list[bool] = []
+
+    def charge() -> str:
+        effect = current_effect()
+        assert effect is not None
+        seen.append(effect.is_repeat)
+        if len(seen) == 2:
+            raise OutcomeUnknown("the line broke")
+        return "paid"
+
+    with pytest.raises(KeyboardInterrupt):
+        life.begin().tool("mail", {}, life.crashes("mailed"), policy=IDEMPOTENT)
+    turn = life.begin()
+    turn.tool("mail", {}, charge, policy=IDEMPOTENT)
+    turn.tool("charge", {}, charge, policy=IDEMPOTENT)
+    assert seen == [True, False, True]
+
+
+def test_who_cannot_be_reached_again_has_not_failed(life: Life) -> None:
+    """They may have acted before. Told that they failed, a model would plan the effect anew."""
+
+    def refused() -> str:
+        life.done.append("tried")
+        raise ConnectionRefusedError("nobody there")
+
+    with pytest.raises(KeyboardInterrupt):
+        life.begin().tool("charge", {}, life.crashes("paid"), policy=IDEMPOTENT)
+    with pytest.raises(TurnSuspended, match="waits for charge, which gave no answer"):
+        life.begin().tool("charge", {}, refused, policy=IDEMPOTENT)
+    assert life.store.get(life.id).state is TurnState.WAITING
+    life.clock.advance(60)
+    turn = life.begin()
+    assert turn.tool("charge", {}, life.does("kept"), policy=IDEMPOTENT) == "kept"
+    with pytest.raises(ToolFailed, match="nobody there"):  # nothing was sent before
+        turn.tool("mail", {}, refused, policy=IDEMPOTENT)
+    assert life.done == ["paid", "tried", "tried", "tried", "kept", "tried"]
 
 
 @pytest.mark.parametrize(

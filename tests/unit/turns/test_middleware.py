@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from typing import Any
 
 import httpx2 as httpx
 import pytest
+from starlette.responses import PlainTextResponse, StreamingResponse
 
 from afl.errors import StoreUnavailable
 from afl.turns.effects import Effect, causing
 from afl.turns.errors import KeyReused, OutcomeUnknown
 from afl.turns.idempotency import IdempotencyMiddleware, IdempotencyStore, idempotent
 from afl.turns.idempotency.memory import MemoryCells
-from afl.turns.tool_client import AsyncToolClient
+from afl.turns.tool_client import AsyncToolClient, ToolClient
 
 
 class Counting:
@@ -155,6 +158,86 @@ def test_an_application_that_fails_is_not_called_again() -> None:
     run(test)
 
 
+class Exchange:
+    """One request of a client that goes away as soon as it has sent it."""
+
+    def __init__(self, app: Any, store: IdempotencyStore) -> None:
+        self._app = IdempotencyMiddleware(app, store)
+        self.sent: list[Any] = []
+
+    async def run(self) -> None:
+        to_say = [{"type": "http.request", "body": b"30", "more_body": False}]
+
+        async def receive() -> Any:
+            return to_say.pop() if to_say else {"type": "http.disconnect"}
+
+        async def send(message: Any) -> None:
+            self.sent.append(message)
+
+        headers = [(b"idempotency-key", b"k1")]
+        scope = {"type": "http", "asgi": {"spec_version": "2.3"}, "headers": headers}
+        extensions = {"http.response.pathsend": {}}
+        place = {"method": "POST", "path": "/charge", "query_string": b"", "extensions": extensions}
+        await self._app({**scope, **place}, receive, send)
+
+    @property
+    def text(self) -> str:
+        return b"".join(each.get("body", b"") for each in self.sent).decode()
+
+
+def twice(app: Any) -> list[str]:
+    """What a client and its twin get."""
+
+    async def both() -> list[str]:
+        store = IdempotencyStore(MemoryCells())
+        exchanges = [Exchange(app, store) for _ in range(2)]
+        for each in exchanges:
+            with suppress(ValueError):
+                await each.run()
+        return [each.text for each in exchanges]
+
+    return asyncio.run(both())
+
+
+def test_an_answer_is_kept_whole_also_if_its_client_goes_away() -> None:
+    acts: list[str] = []
+
+    async def words() -> AsyncIterator[str]:
+        for each in ("charged ", "30 ", "cents"):
+            await asyncio.sleep(0)  # here a server would cancel it
+            acts.append(each)
+            yield each
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        assert scope["extensions"] == {}, "nothing gets past the middleware"
+        await StreamingResponse(words())(scope, receive, send)
+
+    assert twice(app) == ["charged 30 cents"] * 2
+    assert acts == ["charged ", "30 ", "cents"]
+
+
+def test_what_an_application_does_after_its_answer_changes_nothing() -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await receive()
+        await PlainTextResponse("charged")(scope, receive, send)
+        assert await receive() == {"type": "http.disconnect"}
+        raise ValueError("the mail about it failed")
+
+    assert twice(app) == ["charged"] * 2
+
+
+def test_an_answer_that_is_not_whole_is_none() -> None:
+    calls: list[int] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        calls.append(1)
+        await send({"type": "http.response.start", "status": 200})
+        await send({"type": "http.response.body", "body": b"char", "more_body": True})
+
+    assert all("no whole answer" in each for each in twice(app))
+    assert len(calls) == 1
+
+
 def test_a_request_that_is_too_long_is_refused() -> None:
     async def test(app: Counting, client: Any) -> None:
         answer = await client.post("/charge", content=b"x" * 101, headers=keyed())
@@ -221,6 +304,42 @@ def test_what_was_sent_and_not_answered_is_unknown() -> None:
             asyncio.run(ask(handler))
 
 
+@pytest.mark.parametrize(
+    ("status", "headers", "is_repeat", "is_unknown"),
+    [
+        (409, {"retry-after": "1"}, False, True),  # a twin of the request is being done
+        (409, {}, False, False),
+        (503, {}, False, False),
+        (503, {}, True, True),
+        (429, {}, True, True),
+        (402, {}, True, False),
+    ],
+)
+def test_what_says_nothing_about_the_effect_is_unknown(
+    status: int, headers: dict[str, str], is_repeat: bool, is_unknown: bool
+) -> None:
+    async def ask() -> Any:
+        transport = httpx.MockTransport(lambda _: httpx.Response(status, headers=headers))
+        async with AsyncToolClient(transport=transport) as client:
+            with causing(Effect("c1", "key-1", is_repeat=is_repeat)):
+                return await client.post("http://tools/charge")
+
+    if is_unknown:
+        with pytest.raises(OutcomeUnknown, match=str(status)):
+            asyncio.run(ask())
+    else:
+        assert asyncio.run(ask()).status_code == status
+
+
+def test_what_was_sent_before_and_cannot_be_sent_now_is_unknown() -> None:
+    def unsent(request: Any) -> Any:
+        raise httpx.ConnectError("nobody there", request=request)
+
+    client = ToolClient(transport=httpx.MockTransport(unsent))
+    with client, causing(Effect("c1", "key-1", is_repeat=True)), pytest.raises(OutcomeUnknown):
+        client.post("http://tools/charge")
+
+
 # Functions
 
 
@@ -255,3 +374,75 @@ def test_a_function_that_raises_has_not_acted() -> None:
     with pytest.raises(ValueError, match="rolled back"):
         charge(idempotency_key="k1")
     assert charge(idempotency_key="k1") == "charged"
+
+
+def test_a_coroutine_function_acts_once_too() -> None:
+    charged: list[int] = []
+    may_end = asyncio.Event()
+
+    @idempotent(IdempotencyStore(MemoryCells()))
+    async def charge(amount: int) -> str:
+        charged.append(amount)
+        await may_end.wait()
+        if len(charged) == 1:
+            raise ValueError("rolled back")
+        return f"charged {amount}"
+
+    async def test() -> None:
+        tasks = [asyncio.create_task(charge(30, idempotency_key="k1")) for _ in range(3)]
+        while not charged:
+            await asyncio.sleep(0)
+        may_end.set()
+        done = await asyncio.gather(*tasks, return_exceptions=True)
+        assert sorted(map(str, done)) == ["charged 30", "charged 30", "rolled back"]
+        assert charged == [30, 30]
+
+    asyncio.run(test())
+
+
+class Outage(MemoryCells):
+    """Cannot be written while it lasts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lasts = threading.Event()
+        self.was_felt = threading.Event()
+
+    def swap(self, key: str, old: bytes | None, new: bytes | None, ttl_ms: int) -> bool:
+        if self.lasts.is_set():
+            self.was_felt.set()
+            raise StoreUnavailable("no database")
+        return super().swap(key, old, new, ttl_ms)
+
+
+def test_a_key_is_held_through_an_outage() -> None:
+    cells = Outage()
+
+    @idempotent(IdempotencyStore(cells, lease_s=0.06))
+    def charge() -> str:
+        cells.lasts.set()
+        assert cells.was_felt.wait(20)
+        cells.lasts.clear()
+        return "charged"
+
+    assert charge(idempotency_key="k1") == "charged"
+    assert charge(idempotency_key="k1") == "charged"
+    assert cells.was_felt.is_set()
+
+
+@pytest.mark.parametrize("error", [None, ValueError("rolled back")])
+def test_who_has_acted_says_so_also_if_that_cannot_be_kept(error: Exception | None) -> None:
+    cells = Outage()
+
+    @idempotent(IdempotencyStore(cells))
+    def charge() -> str:
+        cells.lasts.set()
+        if error is not None:
+            raise error
+        return "charged"
+
+    if error is None:
+        assert charge(idempotency_key="k1") == "charged"
+    else:
+        with pytest.raises(ValueError, match="rolled back"):
+            charge(idempotency_key="k1")

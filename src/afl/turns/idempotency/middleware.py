@@ -6,7 +6,8 @@
 - Twins that come meanwhile wait, and get 409 if that takes too long.
 
 Answers of all kinds are kept, also errors: who sees one does not know what happened before it.
-Only 429 and 503 are not, because they say that nothing happened.
+Only 429 and 503 are not, because they say that nothing happened. An answer that is streamed is
+kept and sent when it is whole, also if the client has gone away meanwhile.
 """
 
 from __future__ import annotations
@@ -20,12 +21,9 @@ from typing import Any, TypeAlias
 import msgspec
 
 from afl.errors import StoreUnavailable
-from afl.log import get_logger
 from afl.turns.errors import KeyReused
 from afl.turns.idempotency.api import Held, IdempotencyStore, Kept, KeyBusy
-from afl.turns.idempotency.functions import LOOKS
-
-_log = get_logger(__name__)
+from afl.turns.idempotency.holding import AsyncKeeper, begun_async, keep
 
 Scope: TypeAlias = MutableMapping[str, Any]
 AsgiMessage: TypeAlias = MutableMapping[str, Any]
@@ -91,7 +89,8 @@ class IdempotencyMiddleware:
             await _send(send, _problem(413, text))
             return
         try:
-            found = await self._begun(key, _digest(scope, body))
+            request = _digest(scope, body)
+            found = await begun_async(self._store, key, request, wait_s=self._wait_s)
         except KeyReused as reused:
             await _send(send, _problem(422, str(reused)))
         except KeyBusy as busy:
@@ -104,7 +103,7 @@ class IdempotencyMiddleware:
                 answer = msgspec.json.decode(found.answer, type=_Answer)
                 await _send(send, answer, REPLAYED)
             else:
-                await self._act(found, scope, body, receive, send)
+                await self._act(found, scope, body, send)
 
     async def _body(self, receive: Receive) -> bytes | None:
         """None if it is too long."""
@@ -119,106 +118,68 @@ class IdempotencyMiddleware:
             if not message.get("more_body", False):
                 return b"".join(parts)
 
-    async def _begun(self, key: str, request: str) -> Held | Kept:
-        loop = asyncio.get_running_loop()
-        deadline, looks = loop.time() + self._wait_s, 0
-        while True:
-            try:
-                return await asyncio.to_thread(self._store.begin, key, request)
-            except KeyBusy:
-                if loop.time() >= deadline:
-                    raise
-            looks += 1
-            await asyncio.sleep(LOOKS.delay(looks))
+    async def _act(self, held: Held, scope: Scope, body: bytes, send: Send) -> None:
+        async with AsyncKeeper(self._store, held) as keeper:
 
-    async def _act(
-        self, held: Held, scope: Scope, body: bytes, receive: Receive, send: Send
-    ) -> None:
-        captured = _Captured()
-        async with _Keeper(self._store, held) as keeper:
+            async def settle(answer: _Answer) -> None:
+                await self._keep(await keeper.stop(), answer)
+                await _send(send, answer)
+
+            captured = _Captured(settle)
+            # What another server could send in other ways must come through here.
+            inner = {**scope, "extensions": {}}
             try:
-                await self._app(scope, _replaying(body, receive), captured.send)
+                await self._app(inner, _replaying(body, captured.is_whole), captured.send)
             except Exception:
-                # Whether it acted before that, nobody knows.
-                await self._keep(await keeper.stop(), _problem(500, "the application failed"))
+                if not captured.is_whole.is_set():
+                    # Whether it acted before that, nobody knows.
+                    failure = _problem(500, "the application failed")
+                    await self._keep(await keeper.stop(), failure)
                 raise
-            answer = captured.answer()
-            await self._keep(await keeper.stop(), answer)
-        await _send(send, answer)
+            if not captured.is_whole.is_set():
+                await settle(_problem(500, "the application gave no whole answer"))
 
     async def _keep(self, held: Held, answer: _Answer) -> None:
-        try:
-            if answer.status in _NOTHING_HAPPENED:
-                await asyncio.to_thread(self._store.release, held)
-                return
-            kept = msgspec.json.encode(answer)
-            if not await asyncio.to_thread(self._store.finish, held, kept):
-                _log.error("idempotency_key_lost", key=held.key)
-        except StoreUnavailable as problem:
-            # It has acted, and whoever asked should know.
-            _log.error("answer_not_kept", key=held.key, error=str(problem))
-
-
-class _Keeper:
-    """Renews a lease from the beginning of an `async with` to its end, or until it is stopped."""
-
-    def __init__(self, store: IdempotencyStore, held: Held) -> None:
-        self._store = store
-        self._held = held
-        self._over = asyncio.Event()
-
-    async def __aenter__(self) -> _Keeper:
-        self._task = asyncio.get_running_loop().create_task(self._work())
-        return self
-
-    async def __aexit__(self, *_anything: object) -> None:
-        self._over.set()
-
-    async def stop(self) -> Held:
-        """What is held then: nothing changes it any more."""
-        self._over.set()
-        await self._task
-        return self._held
-
-    async def _work(self) -> None:
-        while not await self._is_over():
-            with suppress(StoreUnavailable):
-                longer = await asyncio.to_thread(self._store.extend, self._held)
-                if longer is None:
-                    return
-                self._held = longer
-
-    async def _is_over(self) -> bool:
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._over.wait(), self._store.lease_s / 3)
-        return self._over.is_set()
+        if answer.status not in _NOTHING_HAPPENED:
+            await asyncio.to_thread(keep, self._store, held, msgspec.json.encode(answer))
+            return
+        with suppress(StoreUnavailable):  # then twins wait until the lease is over
+            await asyncio.to_thread(self._store.release, held)
 
 
 class _Captured:
-    """What an application sends."""
+    """What an application sends, until it is whole."""
 
-    def __init__(self) -> None:
+    def __init__(self, settle: Callable[[_Answer], Awaitable[None]]) -> None:
+        self._settle = settle
         self._status = 500
         self._headers: list[tuple[bytes, bytes]] = []
         self._body: list[bytes] = []
+        self.is_whole = asyncio.Event()
 
     async def send(self, message: AsgiMessage) -> None:
         if message["type"] == "http.response.start":
             self._status = message["status"]
-            self._headers = [(bytes(name), bytes(value)) for name, value in message["headers"]]
+            headers = message.get("headers", ())
+            self._headers = [(bytes(name), bytes(value)) for name, value in headers]
         elif message["type"] == "http.response.body":
             self._body.append(message.get("body", b""))
+            if not message.get("more_body", False):
+                # What the application does after its answer is for nobody to wait for.
+                await self._settle(_Answer(self._status, self._headers, b"".join(self._body)))
+                self.is_whole.set()
 
-    def answer(self) -> _Answer:
-        return _Answer(self._status, self._headers, b"".join(self._body))
 
-
-def _replaying(body: bytes, receive: Receive) -> Receive:
-    """The body that was read already, then whatever comes."""
+def _replaying(body: bytes, is_over: asyncio.Event) -> Receive:
+    """The body that was read already. That a client goes away is not said: the answer is for its
+    twins as well, so the application does not stop in the middle of it."""
     first = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def again() -> AsgiMessage:
-        return first.pop() if first else await receive()
+        if first:
+            return first.pop()
+        await is_over.wait()
+        return {"type": "http.disconnect"}
 
     return again
 
