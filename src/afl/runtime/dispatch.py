@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import threading
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, TypeAlias
@@ -18,6 +19,7 @@ from afl.runtime.json_values import json_object
 from afl.runtime.loading import Handler
 from afl.runtime.tracing import handling
 from afl.runtime.types import copied
+from afl.turns.effects import Effect, causing
 
 #: Runs what an asynchronous handler returns to its end. Workers share one event loop.
 Runner: TypeAlias = Callable[[Awaitable[Any]], Any]
@@ -99,7 +101,7 @@ def invoke(
 ) -> dict[str, Any]:
     """Let the handler do the task; `context` may be None for one that takes none. What it raises
     comes out; raises NotJson for a result that no step can hold."""
-    with handling(task):
+    with handling(task), _keyed(task):
         result = _called(handler, task, context)
         if inspect.isawaitable(result):
             result = run(result)
@@ -110,11 +112,17 @@ async def invoke_async(
     handler: Handler, task: TaskDefinition, context: HandlerContext
 ) -> dict[str, Any]:
     """Like `invoke`, on the event loop of whoever awaits it."""
-    with handling(task):
+    with handling(task), _keyed(task):
         result = _called(handler, task, context)
         if inspect.isawaitable(result):
             result = await result
         return _checked(handler, result)
+
+
+def _keyed(task: TaskDefinition) -> AbstractContextManager[object]:
+    """Let `ToolClient` and `@idempotent` find the key, whatever the handler calls."""
+    key = task.idempotency_key
+    return causing(Effect("", key, task.name)) if key else nullcontext()
 
 
 def _called(handler: Handler, task: TaskDefinition, context: HandlerContext | None) -> Any:

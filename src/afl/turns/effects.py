@@ -53,8 +53,9 @@ def plan_key(turn_id: str, name: str, arguments: str) -> str:
 
 @dataclass(eq=False)
 class Effect:
-    """The tool call that the running code is part of."""
+    """The tool call, or the work of a handler, that the running code is part of."""
 
+    #: Empty for that of a handler, which is in no journal.
     call_id: str
     key: str
     name: str = ""
@@ -76,7 +77,7 @@ _current: ContextVar[Effect | None] = ContextVar("afl_effect", default=None)
 
 
 def current_effect() -> Effect | None:
-    """None outside of tools of a durable turn."""
+    """None outside of tools of a durable turn and of handlers."""
     return _current.get()
 
 

@@ -209,6 +209,6 @@ class JournalWriter:
 def _interrupted() -> Iterator[NewEntry]:
     """Tools that leave the turn from within have not done their work: they are entered again."""
     effect: Effect | None = current_effect()
-    while effect is not None:
+    while effect is not None and effect.call_id:
         yield NewEntry(Kind.TOOL_PAUSED, effect.name, effect.call_id)
         effect = effect.outer

@@ -9,12 +9,14 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
+import httpx2 as httpx
 import pytest
 
 from afl.runtime.dispatch import HandlerContext, invoke, invoke_async
 from afl.runtime.entities import TaskDefinition
 from afl.runtime.json_values import NotJson
 from afl.runtime.loading import Handler
+from afl.turns import ToolClient, current_effect
 
 
 def task(**data: Any) -> TaskDefinition:
@@ -52,6 +54,34 @@ def test_a_handler_cannot_change_the_task() -> None:
     given = task(lines=[1, 2])
     invoke(Handler("f", spoil, "here"), given, HandlerContext(given))
     assert given.data == {"lines": [1, 2]}
+
+
+def _sent() -> list[str]:
+    """The keys of two requests, by whatever a handler calls."""
+    sent: list[str] = []
+
+    def answer(request: Any) -> Any:
+        sent.append(request.headers["idempotency-key"])
+        return httpx.Response(200)
+
+    with ToolClient(transport=httpx.MockTransport(answer)) as client:
+        client.post("http://shop/charge")
+        client.post("http://shop/mail")
+    return sent
+
+
+def test_requests_of_a_handler_carry_its_key() -> None:
+    async def charge(payload: dict[str, Any]) -> dict[str, Any]:
+        return {"sent": _sent()}
+
+    given = task()
+    handler = Handler("shop.Charge", charge, "handlers.py")
+    found = call(lambda payload: {"sent": _sent()})["sent"]
+    assert found[0] == "key-1"
+    assert found[1] not in ("", "key-1")
+    assert asyncio.run(invoke_async(handler, given, HandlerContext(given))) == {"sent": found}
+    assert invoke(handler, given, HandlerContext(given)) == {"sent": found}
+    assert current_effect() is None
 
 
 def test_a_second_parameter_is_the_context() -> None:

@@ -176,7 +176,7 @@ class Exchange:
 
         headers = [(b"idempotency-key", b"k1")]
         scope = {"type": "http", "asgi": {"spec_version": "2.3"}, "headers": headers}
-        extensions = {"http.response.pathsend": {}}
+        extensions: dict[str, Any] = {"http.response.pathsend": {}}
         place = {"method": "POST", "path": "/charge", "query_string": b"", "extensions": extensions}
         await self._app({**scope, **place}, receive, send)
 
