@@ -396,7 +396,7 @@ class TurnAccepted(Event):
 
     turn: Annotated[str, "id of the turn"]
     loop: Annotated[str, "name of the loop that is to do it"]
-    token: Annotated[str, "name of the token that it came with"]
+    caller: Annotated[str, "name of the token that it came with"]
 
 
 @_event("stream_opened", Severity.DEBUG)

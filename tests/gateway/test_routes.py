@@ -57,7 +57,7 @@ def test_a_turn_is_accepted_and_a_loop_of_its_name_gets_it(scene: Scene) -> None
         "at": None,
         "turn": found["id"],
         "loop": "support",
-        "token": "alice",
+        "caller": "alice",
     }
 
 
@@ -79,7 +79,9 @@ def test_the_same_key_and_request_is_the_same_turn_until_it_is_over_and_after(sc
 def test_the_same_key_with_another_request_is_refused(scene: Scene) -> None:
     key = new_id()
     assert submitted(scene, key).status_code == 202
-    refused(submitted(scene, key, "something else"), 422, "key-reused")
+    other = submitted(scene, key, "something else")
+    refused(other, 422, "key-reused")
+    assert f"the key '{key}'" in other.json()["detail"]
 
 
 def test_two_callers_with_the_same_key_have_two_turns(scene: Scene) -> None:
@@ -224,6 +226,7 @@ def test_a_question_is_shown_and_answered_once(scene: Scene) -> None:
     answer = http.post(path, json={"answer": "this one", "call_id": waiting["call_id"]})
     assert answer.status_code == 200
     assert answer.json()["waiting"] is None
+    assert answer.json()["reason"] == "has what it waited for, and goes on"
     assert http.post(path, json={"answer": "this one"}).status_code == 200
     refused(http.post(path, json={"answer": "that one"}), 409, "already-answered")
 

@@ -18,7 +18,7 @@ from afl.gateway.requests import Limits, converted
 from afl.operations import turns as operations
 from afl.runtime.health import Report
 from afl.turns.api import TurnRecord, TurnState, TurnStore
-from afl.turns.errors import TurnNotFound
+from afl.turns.errors import KeyReused, TurnNotFound
 from afl.turns.tokens import Tokens
 
 #: Clients that cannot be served now come back after this time.
@@ -83,11 +83,14 @@ class Desk:
             raise Problem(problems.NO_SUCH_LOOP, text, {"loops": known})
         converted(body.request, loop.request_type, f"the request for {loop.name}")
         owned = key_prefix(visitor.name) + key
-        turn = operations.submit_turn(self.store, loop.name, body.request, key=owned)
+        try:
+            turn = operations.submit_turn(self.store, loop.name, body.request, key=owned)
+        except KeyReused:
+            raise KeyReused(key) from None  # as its caller knows it
         if turn.attempt == 0:  # else it came again, later
             telemetry.emit(
                 telemetry.TurnAccepted(
-                    at=self.clock.now(), turn=turn.id, loop=loop.name, token=visitor.name
+                    at=self.clock.now(), turn=turn.id, loop=loop.name, caller=visitor.name
                 )
             )
         return self._shown(visitor, turn)

@@ -91,7 +91,7 @@ def _traced(entry: Entry) -> dict[str, Any]:
         "name": entry.name,
         "call_id": entry.call_id,
         "value": decode(entry.value),
-        "attempt": entry.fence,
+        "fence": entry.fence,
         "at": entry.at,
     }
 

@@ -102,5 +102,5 @@ def _last(lines: Sequence[Line], kinds: Sequence[Kind], call_id: str) -> Line | 
 def _require_same(shelf: Shelf, line: Line, kind: Kind, value: bytes) -> None:
     if (line.kind, entry_of(shelf, line).value) != (kind, value):
         raise AlreadyAnswered(
-            f"turn {line.turn_id}: {line.call_id} was decided before, as {line.kind}"
+            f"{line.call_id} of turn {line.turn_id} was decided before, in another way: {line.kind}"
         )

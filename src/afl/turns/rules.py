@@ -183,7 +183,9 @@ def cancelled(turn: TurnRecord, reason: str, now: int) -> TurnRecord:
 
 def ready(turn: TurnRecord, now: int) -> TurnRecord:
     """What it waited for has come."""
-    return replace(turn, due=now, changed=now) if turn.state is TurnState.WAITING else turn
+    if turn.state is not TurnState.WAITING:
+        return turn
+    return replace(turn, reason="has what it waited for, and goes on", due=now, changed=now)
 
 
 # What a model says before its answer is in the journal
