@@ -113,8 +113,8 @@ class Demonstration:
         self.place = place
         self._stack = stack
 
-    def server(self, name: str, url: str, check: str) -> subprocess.Popen[bytes]:
-        command = [sys.executable, str(HERE / f"{name}.py"), url.rpartition(":")[2]]
+    def server(self, name: str, url: str, check: str, *words: str) -> subprocess.Popen[bytes]:
+        command = [sys.executable, str(HERE / f"{name}.py"), url.rpartition(":")[2], *words]
         process = started(self.place, name, command, {})
         self._stack.enter_context(ended(process))
         wait_for(url + check, process)
@@ -139,7 +139,8 @@ class Demonstration:
 def deploy(demonstration: Demonstration) -> Receipt:
     place = demonstration.place
     shop = demonstration.server("shop", place.shop, "/health")
-    model = demonstration.server("model", place.model, "/calls")
+    # However long the second release takes to start, there is something to hand over to it.
+    model = demonstration.server("model", place.model, "/calls", "talkative")
     first = demonstration.release("first", "You help the customers of a shop. Be brief.")
     wait_for(first.ready_url, first.process)
     second = demonstration.release("second", "You help the customers of a shop. Be friendly.")

@@ -2,10 +2,11 @@
 
     python model.py 8101
 
-It streams its words, and takes its time: the higher the number of the order, the more. `POST
-/hurry` ends that. Each answer has fresh words and fresh ids of tool calls, also if it is asked the
-same again: whoever pays twice, or loses an answer, cannot hide it. `GET /calls` says how often it
-was asked, and under which system prompts.
+It streams its words, and takes its time: the higher the number of the order, the more. With the
+word `talkative` it goes on with its first answer about an order, but for the first orders, until
+somebody is in a hurry. `POST /hurry` ends both. Each answer has fresh words and fresh ids of tool
+calls, also if it is asked the same again: whoever pays twice, or loses an answer, cannot hide it.
+`GET /calls` says how often it was asked, and under which system prompts.
 """
 
 from __future__ import annotations
@@ -28,25 +29,22 @@ from starlette.routing import Route
 
 #: Between two words: for each number of the order, and in a hurry.
 WORD_S, QUICK_WORD_S = 0.03, 0.02
+#: Orders up to this number are never talked about for long, and no order for more words.
+SHORT_ORDERS, MOST_WORDS = 2, 500
 
 Body = dict[str, Any]
 prompts: Counter[str] = Counter()
 hurry = asyncio.Event()
+is_talkative = False
 
 
 def answer_to(request: Body) -> list[Body]:
     """Refund, then write to the customer, then say so: what comes next follows from what was
     done."""
-    order = _order_in(request)
-    results = [
-        part
-        for message in request["messages"]
-        for part in message["content"]
-        if part["type"] == "tool_result"
-    ]
-    if not results:
+    order, done = _order_in(request), _done_in(request)
+    if not done:
         return [_text(f"Order {order}: I give the money back."), _refund(order)]
-    if len(results) == 1:
+    if done == 1:
         return [_text("And I write to them."), _mail(order)]
     return [_text(f"Order {order} is refunded, and the customer knows.")]
 
@@ -54,6 +52,11 @@ def answer_to(request: Body) -> list[Body]:
 def _order_in(request: Body) -> int:
     found = re.search(r"order (\d+)", json.dumps(request["messages"][0]))
     return int(found[1]) if found else 0
+
+
+def _done_in(request: Body) -> int:
+    parts = [part for message in request["messages"] for part in message["content"]]
+    return sum(part["type"] == "tool_result" for part in parts)
 
 
 def _text(text: str) -> Body:
@@ -98,13 +101,25 @@ async def _events(request: Body, content: list[Body]) -> AsyncIterator[Body]:
     for index, block in enumerate(content):
         empty = {**block, "text": ""} if block["type"] == "text" else {**block, "input": {}}
         yield {"type": "content_block_start", "index": index, "content_block": empty}
-        for delta in _deltas(block):
-            await _think(_order_in(request))
+        async for delta in _spoken(request, block):
             yield {"type": "content_block_delta", "index": index, "delta": delta}
         yield {"type": "content_block_stop", "index": index}
     end = {"stop_reason": _stop_of(content), "stop_sequence": None}
     yield {"type": "message_delta", "delta": end, "usage": {"output_tokens": 20}}
     yield {"type": "message_stop"}
+
+
+async def _spoken(request: Body, block: Body) -> AsyncIterator[Body]:
+    order = _order_in(request)
+    for delta in _deltas(block):
+        await _think(order)
+        yield delta
+    if block["type"] == "text" and order > SHORT_ORDERS and not _done_in(request):
+        for _ in range(MOST_WORDS):
+            if hurry.is_set() or not is_talkative:
+                return
+            await _think(order)
+            yield {"type": "text_delta", "text": f" {uuid4().hex[:6]}"}
 
 
 async def _think(order: int) -> None:
@@ -142,7 +157,9 @@ async def be_quick(request: Request) -> JSONResponse:  # noqa: ARG001
     return JSONResponse({})
 
 
-def main(port: str) -> None:
+def main(port: str, manner: str = "") -> None:
+    global is_talkative
+    is_talkative = manner == "talkative"
     routes = [
         Route("/v1/messages", messages, methods=["POST"]),
         Route("/calls", calls),

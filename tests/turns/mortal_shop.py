@@ -1,8 +1,8 @@
 """A shop over HTTP that acts once for each key, and dies at every effect.
 
-Its keys are in a SQLite file, its acts are lines of a ledger beside it. At each key it kills itself
-once for every side that it is told: `before` it acts, and `after` its answer is kept and before that
-is sent. It listens on a socket of whoever starts it, so that requests wait for the next one.
+Its keys are in a SQLite file, its acts are lines of a ledger beside it. At each key it kills
+itself once for every side that it is told: `before` it acts, and `after` its answer is kept and
+before that is sent. It listens on a socket of whoever starts it, so requests wait for the next one.
 """
 
 from __future__ import annotations
