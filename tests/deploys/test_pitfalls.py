@@ -68,6 +68,22 @@ def test_no_drain_deadline_is_refused_with_values_that_make_sense() -> None:
     assert "Traceback" not in done.stderr
 
 
+def test_a_turn_that_is_stuck_keeps_no_process_beyond_its_deadline(fleet: Fleet) -> None:
+    """Its tool has acted, and never returns. The platform need not kill: there is a checkpoint, and
+    the next process gets the answer of the shop under the same key."""
+    fleet.open_shop()
+    first = fleet.start("first", drain="3s", HANGS="yes").wait_until_ready()
+    stream = RawStream(first, submitted(first, 7).json()["id"])
+    eventually(lambda: effects(fleet)["refund", 7] == 1, "the shop has acted")
+    assert first.end() == 0
+    last = stream.wait()[-1]
+    assert (last.name, bool(last.data["resume_token"])) == ("suspended", True)
+    second = fleet.start("second").wait_until_ready()
+    eventually(lambda: effects(fleet)["mail", 7] == 1, "it went on")
+    assert effects(fleet) == {("refund", 7): 1, ("mail", 7): 1}
+    assert second.end() == 0
+
+
 def test_the_default_grace_of_30_seconds_is_warned_about(fleet: Fleet) -> None:
     """The platform would kill a process that still saves its turns."""
     fleet.open_shop()
