@@ -31,6 +31,7 @@ def test_the_example_loses_nothing_and_does_nothing_twice() -> None:
     rows = rows_of(done.stdout)
     assert rows["turns"] == 10
     assert rows["finished before"] + rows["resumed"] == 10
+    assert rows["handed over"] >= 1
     for each in ("lost", "doubled", "stream gaps", "answers paid twice", "exit code"):
         assert rows[each] == 0, done.stdout
     # The README shows what it prints.

@@ -5,6 +5,7 @@ Everything that keeps data there shares this object. It knows no table.
 
 from __future__ import annotations
 
+import logging
 import select
 import socket
 import threading
@@ -40,6 +41,9 @@ _ATTEMPTS = 5
 #: one of them is undone; and a connection may have lost track of its prepared statements.
 IN_THE_WAY = (DeadlockDetected, SerializationFailure, InvalidSqlStatementName)
 _END_S = 1.0  # for threads that are just connecting
+
+# Whoever set up no logging is told by our errors alone what the pool would print.
+logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())
 
 
 class PostgresDatabase(Held):
