@@ -125,8 +125,8 @@ def _replies(path: str, clock: Any = None) -> SqliteMailbox[Any, Any]:
 def _fresh_keys() -> None:
     """A call that is made again has a new key."""
 
-    def fresh(call_id: str, _key: str, *rest: Any) -> Effect:
-        return Effect(call_id, new_id(), *rest)
+    def fresh(call_id: str, _key: str, *rest: Any, **options: Any) -> Effect:
+        return Effect(call_id, new_id(), *rest, **options)
 
     setattr(tool_calls, "Effect", fresh)  # noqa: B010
 
