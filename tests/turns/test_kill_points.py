@@ -57,7 +57,7 @@ def bench(lab: TurnLab, folder: Path, model_port: int, tools_port: int) -> Bench
     return Bench(lab, folder, (model_port, tools_port))
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 def test_a_turn_survives_a_crash_at_any_commit(bench: Bench) -> None:
     path, turn = bench.prepared()
     commits = bench.finish(path, turn, life=0)
@@ -69,7 +69,7 @@ def test_a_turn_survives_a_crash_at_any_commit(bench: Bench) -> None:
         rmtree(path.parent)
 
 
-@pytest.mark.timeout(3600 if IS_STORM else 120)
+@pytest.mark.timeout(3600 if IS_STORM else 300)
 def test_a_turn_survives_a_second_crash_at_any_commit_of_its_recovery(bench: Bench) -> None:
     """In a storm, at all pairs."""
     path, turn = bench.prepared()
@@ -85,7 +85,7 @@ def test_a_turn_survives_a_second_crash_at_any_commit_of_its_recovery(bench: Ben
     assert deaths >= 5
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("defect", ["fresh keys", "doubts are ignored", "answers come late"])
 def test_the_search_finds_a_journal_whose(bench: Bench, defect: str) -> None:
     """Calls have a new key each time, or unknown effects are repeated, or answers are written
