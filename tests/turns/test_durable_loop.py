@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+import httpx2 as httpx
 import pytest
 from tests.loops.agents import Agent
 from tests.loops.office import PATIENCE_S, Gate, Office, Running, eventually
@@ -35,6 +36,7 @@ from afl.turns import (
     OutcomeUnknown,
     Policy,
     StaleTurn,
+    ToolClient,
     TurnBusy,
     TurnRecord,
     TurnState,
@@ -315,6 +317,35 @@ def test_an_idempotent_tool_whose_answer_was_lost_is_asked_again(memory_office: 
     with Running(Tooled(adapter, memory_office, fax, turns=MemoryTurns())):
         assert memory_office.outputs(1) == ["done"]
     assert tries == ["hi"] * 3
+
+
+def test_a_server_that_acted_and_is_away_when_it_is_asked_again_has_not_failed(
+    memory_office: Office,
+) -> None:
+    keys = []
+
+    def shop(request: httpx.Request) -> httpx.Response:
+        keys.append(request.headers["idempotency-key"])
+        if len(keys) == 1:
+            raise httpx.ReadTimeout("it acts, and dies", request=request)
+        if len(keys) == 2:
+            raise httpx.ConnectError("it starts again", request=request)
+        return httpx.Response(200, text="charged before")
+
+    client = ToolClient(transport=httpx.MockTransport(shop), base_url="http://shop")
+
+    @tool(idempotent=True)
+    def charge(amount: int) -> str:
+        return str(client.post("/charge", json={"amount": amount}).text)
+
+    adapter = ScriptedAdapter([calls("charge", {"amount": 30}), says("done")])
+    memory_office.ask("first")
+    agent = Tooled(adapter, memory_office, charge, turns=MemoryTurns())
+    with client, Running(agent):
+        assert memory_office.outputs(1) == ["done"]
+    assert agent.sessions[-1].tool_uses[0].result.content == "charged before"
+    assert len(keys) == 3
+    assert len(set(keys)) == 1
 
 
 def test_a_tool_that_fails_says_so_to_the_model_also_after_a_resume(
