@@ -104,6 +104,20 @@ class IdempotencyContract:
         assert store.finish(current, b"answer")
         assert store.begin(key, "request") == Kept(b"answer")
 
+    def test_a_change_that_nobody_heard_of_was_made(
+        self, store: IdempotencyStore, key: str
+    ) -> None:
+        """As in an outage: the holder goes on from what it last heard."""
+        held = store.begin(key, "request")
+        assert isinstance(held, Held)
+        assert store.extend(held)
+        assert store.extend(held)
+        assert store.finish(held, b"answer")
+        assert store.finish(held, b"answer")
+        assert not store.finish(held, b"another")
+        assert store.extend(held) is None
+        assert store.begin(key, "request") == Kept(b"answer")
+
     def test_who_did_nothing_lets_the_next_one_act(self, store: IdempotencyStore, key: str) -> None:
         held = store.begin(key, "request")
         assert isinstance(held, Held)

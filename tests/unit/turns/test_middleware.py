@@ -430,6 +430,31 @@ def test_a_key_is_held_through_an_outage() -> None:
     assert cells.was_felt.is_set()
 
 
+def test_an_answer_is_kept_after_a_short_outage() -> None:
+    """Also if the change was made that nobody heard of."""
+
+    class Unheard(MemoryCells):
+        fails = 0
+
+        def swap(self, key: str, old: bytes | None, new: bytes | None, ttl_ms: int) -> bool:
+            is_made = super().swap(key, old, new, ttl_ms)
+            if old is not None and self.fails < 2:
+                self.fails += 1
+                raise StoreUnavailable("no answer")
+            return is_made
+
+    calls: list[int] = []
+    cells = Unheard()
+
+    @idempotent(IdempotencyStore(cells))
+    def charge() -> str:
+        calls.append(1)
+        return "charged"
+
+    assert [charge(idempotency_key="k1") for _ in range(2)] == ["charged"] * 2
+    assert (len(calls), cells.fails) == (1, 2)
+
+
 @pytest.mark.parametrize("error", [None, ValueError("rolled back")])
 def test_who_has_acted_says_so_also_if_that_cannot_be_kept(error: Exception | None) -> None:
     cells = Outage()

@@ -114,16 +114,27 @@ class IdempotencyStore:
 
     def extend(self, held: Held) -> Held | None:
         """Hold it for another lease; None if it was lost."""
-        cell = held.cell
         until = self._cells.now_ms() + self._lease_ms
-        longer = msgspec.structs.replace(cell, until=until)
-        is_good = self._cells.swap(held.key, _written(cell), _written(longer), self._window_ms)
-        return Held(held.key, longer) if is_good else None
+        longer = msgspec.structs.replace(held.cell, until=until)
+        return Held(held.key, longer) if self._replaced(held, longer) else None
 
     def finish(self, held: Held, answer: bytes) -> bool:
         """Keep the answer for all who come; False if somebody else has acted meanwhile."""
-        done = msgspec.structs.replace(held.cell, answer=answer)
-        return self._cells.swap(held.key, _written(held.cell), _written(done), self._window_ms)
+        return self._replaced(held, msgspec.structs.replace(held.cell, answer=answer))
+
+    def _replaced(self, held: Held, new: _Cell) -> bool:
+        """Whether `new` is kept. A change may have been made though nobody said so, in an outage:
+        whoever finds itself as the holder goes on from that."""
+        old = _written(held.cell)
+        while not self._cells.swap(held.key, old, _written(new), self._window_ms):
+            found = self._cells.get(held.key)
+            if found is None or found == old:
+                return False
+            cell = _read(found)
+            if cell.holder != new.holder or cell.answer is not None:
+                return cell == new
+            old = found
+        return True
 
     def release(self, held: Held) -> None:
         """Nothing was done: whoever comes next acts."""

@@ -72,7 +72,7 @@ def _act(store: IdempotencyStore, held: Held, call: Callable[[], Any], clock: Cl
         except BaseException:
             _release(store, keeper.stop())
             raise
-        keep(store, keeper.stop(), answer)
+        keep(store, keeper.stop(), answer, clock)
     return result
 
 

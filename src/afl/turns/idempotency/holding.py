@@ -7,7 +7,7 @@ import threading
 from contextlib import suppress
 
 from afl.backoff import Backoff
-from afl.clock import Clock
+from afl.clock import SYSTEM_CLOCK, Clock
 from afl.errors import StoreUnavailable
 from afl.log import get_logger
 from afl.turns.idempotency.api import Held, IdempotencyStore, Kept, KeyBusy
@@ -16,6 +16,8 @@ _log = get_logger(__name__)
 
 #: How often twins look whether the first one is done.
 _LOOKS = Backoff(initial=0.01, factor=1.5, maximum=0.25)
+#: How often an answer that could not be kept is kept again, and when.
+_TRIES, _AGAIN = 4, Backoff(initial=0.05, factor=3.0, maximum=1.0)
 
 
 def begun(store: IdempotencyStore, key: str, request: str, clock: Clock) -> Held | Kept:
@@ -45,13 +47,20 @@ async def begun_async(
         await asyncio.sleep(_LOOKS.delay(looks))
 
 
-def keep(store: IdempotencyStore, held: Held, answer: bytes) -> None:
-    """Keep the answer of who has acted. Whoever asked should have it, also if that fails."""
-    try:
-        if not store.finish(held, answer):
-            _log.error("idempotency_key_lost", key=held.key)
-    except StoreUnavailable as problem:
-        _log.error("answer_not_kept", key=held.key, error=str(problem))
+def keep(store: IdempotencyStore, held: Held, answer: bytes, clock: Clock = SYSTEM_CLOCK) -> None:
+    """Keep the answer of who has acted: it is nowhere else, so this tries again for a moment.
+    Whoever asked should have it, also if that fails."""
+    for tries in range(1, _TRIES + 1):
+        try:
+            if not store.finish(held, answer):
+                _log.error("idempotency_key_lost", key=held.key)
+        except StoreUnavailable as problem:
+            if tries == _TRIES:
+                _log.error("answer_not_kept", key=held.key, error=str(problem))
+                return
+            clock.sleep(_AGAIN.delay(tries))
+        else:
+            return
 
 
 class Keeper:
