@@ -546,11 +546,13 @@ def test_servers_are_listed_with_how_they_stand(store: PersistenceAPI) -> None:
     server(store, "silent", age_ms=50_000)
     table = lines("servers")
     assert table[0] == [
-        *("server", "name", "service", "state", "beat", "in flight", "handled", "version")
+        *("server", "name", "service", "state", "phase", "beat", "in flight", "handled"),
+        "version",
     ]
     assert [row[0] for row in table[1:4]] == ["alive", "lost", "silent"]
     assert [row[3] for row in table[1:4]] == ["running", "error", "running, silent"]
-    assert table[1][5:] == ["2", "7", "1.0"]
+    assert [row[4] for row in table[1:4]] == ["ready", "terminate", "ready"]
+    assert table[1][6:] == ["2", "7", "1.0"]
     assert table[4] == ["incident of lost: its process is gone"]
     assert [each["server"] for each in afl_json("servers", "list", "--alive")] == ["alive"]
 

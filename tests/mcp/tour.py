@@ -139,6 +139,7 @@ async def _failing(tour: Tour) -> None:
 async def _servers(tour: Tour) -> None:
     (server,) = await tour.see("afl://servers")
     assert server["is_alive"]
+    assert server["phase"] == "ready"
     assert set(server["handlers"]) >= {"t.Greet", "t.Fail"}
     assert (await tour.see("afl://servers/{id}", id=server["uuid"]))["uuid"] == server["uuid"]
 

@@ -21,6 +21,7 @@ from afl.errors import ConfigurationError, UsageError
 from afl.gateway import TurnClient
 from afl.loops import AgentLoop, AgentLoopRequest, Experiment, Prompt, Session
 from afl.mailbox import open_mailbox
+from afl.operations.fleet import ServerView, list_servers
 from afl.runtime.entities import RunnerState
 from afl.serving import App, Service, open_service
 from afl.serving.service import mailbox_url
@@ -48,13 +49,14 @@ def serving(app: App, config: Config) -> Iterator[Service]:
     with open_service(app, config) as service:
         run = threading.Thread(target=service.group.run, kwargs={"install_signals": False})
         service.group.expect_run()
-        run.start()
-        try:
-            yield service
-        finally:
-            assert service.group.shutdown(timeout=PATIENCE_S)
-            run.join(PATIENCE_S)
-            assert not run.is_alive()
+        with service.shown():
+            run.start()
+            try:
+                yield service
+            finally:
+                assert service.group.shutdown(timeout=PATIENCE_S)
+                run.join(PATIENCE_S)
+                assert not run.is_alive()
 
 
 def until(is_so: Any) -> Any:
@@ -285,3 +287,34 @@ def test_a_service_has_a_dashboard_if_it_is_asked_for(tmp_path: Path) -> None:
             client.submit("hello", "ada").result(PATIENCE_S)
         found = httpx.get(f"{dashboard.url}/api/turns", headers=headers).json()
     assert "hello" in str(found)
+
+
+def test_others_see_a_service_among_the_servers(tmp_path: Path) -> None:
+    began, may_end = threading.Event(), threading.Event()
+    app = App()
+
+    @app.agent("slow")
+    def slow(request: str) -> str:
+        began.set()
+        assert may_end.wait(PATIENCE_S)
+        return request
+
+    config = config_of(tmp_path, serve__name="till")
+    with closing(open_store(config.store.url)) as store:
+
+        def shown() -> ServerView:
+            (server,) = list_servers(store)
+            return server
+
+        with serving(app, config) as service:
+            until(lambda: shown().phase == "ready")
+            assert (shown().name, shown().service) == ("till", "afl-serve")
+            assert shown().topics == ["slow"]
+            with client_of(service) as client:
+                client.submit("slow", "x")
+            assert began.wait(PATIENCE_S)
+            service.group.request_stop()
+            until(lambda: shown().phase == "drain")
+            assert shown().in_flight == 1
+            may_end.set()
+        assert (shown().state, shown().phase) == ("shutdown", "terminate")

@@ -109,7 +109,8 @@ def _served(target: str, config: Config) -> int:
         if config.store.url.startswith("memory:"):
             typer.echo("warning: turns are kept in memory, and die with this process", err=True)
         _tell(app, service)
-        code = run_group(service.group)
+        with service.shown():
+            code = run_group(service.group)
     leave(service.group, code)
     return code
 

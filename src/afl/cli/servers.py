@@ -48,13 +48,17 @@ def _list(context: typer.Context, alive: bool, store: str | None, json: bool) ->
 def _show_servers(shown: list[ServerView]) -> None:
     from afl.cli.tables import short, show_table, span
 
-    columns = ("server", "name", "service", "state", "beat", "in flight", "handled", "version")
+    columns = (
+        *("server", "name", "service", "state", "phase", "beat"),
+        *("in flight", "handled", "version"),
+    )
     rows = [
         (
             short(each.server),
             each.name,
             each.service,
             _state(each),
+            each.phase,
             f"{span(each.beat_age_s)} ago",
             str(each.in_flight),
             str(each.handled),

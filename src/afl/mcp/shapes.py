@@ -141,6 +141,7 @@ def server(found: ServerDefinition, now_ms: int) -> Shape:
         "service_name": found.service_name,
         "server_name": found.server_name,
         "state": str(found.state),
+        "phase": fleet.phase_of(found),
         "start_time": found.start_time,
         "ping_time": found.ping_time,
         "topics": list(found.topics),

@@ -12,10 +12,11 @@ from afl.backoff import parse_duration
 from afl.errors import UsageError
 from afl.operations.finding import ServerNotFound
 from afl.operations.reading import moment
-from afl.runtime.entities import ServerDefinition
+from afl.runtime.entities import ServerDefinition, ServerState
 from afl.runtime.fleet import DRAIN, ON_DUTY
 from afl.runtime.fleet import is_alive as heard_lately
 from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.phases import Phase
 
 #: How often a server beats that does not say.
 _USUAL_BEAT_MS = 10_000
@@ -36,6 +37,8 @@ class ServerView:
     pid: int
     version: str
     state: str
+    #: Of its process: init, warmup, ready, drain or terminate.
+    phase: str
     #: Works, and has been heard of lately.
     is_alive: bool
     started: datetime | None
@@ -134,6 +137,7 @@ def view(server: ServerDefinition, now_ms: int) -> ServerView:
         pid=server.pid,
         version=server.version,
         state=str(server.state),
+        phase=phase_of(server),
         is_alive=is_alive(server, now_ms),
         started=moment(server.start_time),
         beat_age_s=max(now_ms - server.ping_time, 0) / 1000,
@@ -151,11 +155,25 @@ def view(server: ServerDefinition, now_ms: int) -> ServerView:
     )
 
 
+def phase_of(server: ServerDefinition) -> str:
+    """As it said; whoever was reported as lost has said nothing about its end."""
+    if server.state not in ON_DUTY:
+        return str(Phase.TERMINATE)
+    usual = Phase.READY if server.state == ServerState.RUNNING else Phase.INIT
+    return server.phase or str(usual)
+
+
 def drain(store: PersistenceAPI, server: ServerDefinition) -> None:
     """Ask a server to take no more work. It finishes what it has, and stays.
 
-    Raises UsageError for one that is gone: it would never answer.
+    Raises UsageError for one that is gone, which would never answer, and for one that does no
+    tasks.
     """
+    if not server.task_list:
+        raise UsageError(
+            f"server {server.uuid} does no tasks, so it cannot drain; stop its process "
+            f"{server.pid} on {server.host} with SIGTERM"
+        )
     if not is_alive(server, store.now_ms()):
         raise UsageError(
             f"server {server.uuid} is {_described(server, store.now_ms())}; only a server that is "

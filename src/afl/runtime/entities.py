@@ -375,6 +375,8 @@ class ServerDefinition:
     beat_ms: int = 0
     #: What it finished in the last hour, by minutes; counted by the store, from beat to beat.
     finished: list[MinuteCount] = field(default_factory=list)
+    #: The phase of its process, as it said with its last beat.
+    phase: str = ""
 
 
 # Locks

@@ -20,13 +20,15 @@ from afl.ids import new_id
 from afl.log import get_logger
 from afl.runtime.aside import on_main_thread
 from afl.runtime.dispatch import Runner, run_alone
-from afl.runtime.entities import ServerDefinition, TaskDefinition
+from afl.runtime.entities import ServerDefinition, ServerState, TaskDefinition
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.fleet import DRAIN, HandledCounts, ServerRecord, new_server
 from afl.runtime.handlers.scripts import SCRIPT_TASK
 from afl.runtime.lifecycle import BaseLoop
+from afl.runtime.lifecycle.runs import LoopState
 from afl.runtime.loading import Handler
 from afl.runtime.persistence import DEFAULT_LEASE_MS, PersistenceAPI
+from afl.runtime.phases import Phase
 from afl.runtime.task_source import Guard, NotNow, TaskSource, TaskWork
 from afl.runtime.types import StepId
 from afl.runtime.watchdog import StallStage
@@ -203,12 +205,12 @@ class TaskWorker(BaseLoop):
     def pause(self) -> None:
         """Take no more work, finish what is in hand, then idle until `unpause`."""
         self._is_paused = True
-        self._consumer.notify()
+        self.notice_change()
 
     def unpause(self) -> None:
         """Take work again, unless an operator asked for a drain."""
         self._is_paused = False
-        self._consumer.notify()
+        self.notice_change()
 
     def checkpoint(self) -> None:
         """The time of a drain is over: give back what is unfinished, and let the run end."""
@@ -226,7 +228,7 @@ class TaskWorker(BaseLoop):
         self._server.http_port = port
 
     def notice_change(self) -> None:
-        """What is served has changed: look at once for work of the new names."""
+        """What is served has changed: look at once for work of the new names, and tell others."""
         self._consumer.notify()
         self._record.tell_soon()
 
@@ -308,6 +310,7 @@ class TaskWorker(BaseLoop):
             drain_s=drain_s,
             clock=self._clock,
             heartbeat=self._heartbeat,
+            on_drain=self._record.tell_soon,
         )
 
     def _names(self) -> Sequence[str]:
@@ -319,12 +322,21 @@ class TaskWorker(BaseLoop):
         server.handlers = list(self.handled_names)
         server.handled = self._counts.all()
         server.in_flight = self.in_flight
+        server.phase = str(self._phase(server.state))
+
+    def _phase(self, state: str) -> Phase:
+        if state == ServerState.STARTUP:
+            return Phase.WARMUP
+        if state != ServerState.RUNNING:
+            return Phase.TERMINATE
+        takes_none = self._is_paused or self._is_drained or self.state is LoopState.DRAINING
+        return Phase.DRAIN if takes_none else Phase.READY
 
     def _hear_wanted(self, wanted: str) -> None:
         is_drained = wanted == DRAIN
         if is_drained is not self._is_drained:
             self._is_drained = is_drained
-            self._consumer.notify()
+            self.notice_change()
 
     def note_end(self, work: TaskWork, error: BaseException | None) -> None:
         if not isinstance(error, NotNow):

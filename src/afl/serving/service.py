@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,6 +26,7 @@ from afl.runtime.lifecycle import LoopGroup, Runnable
 from afl.serving.api import ServedApi
 from afl.serving.app import Agent, App, Worker
 from afl.serving.extras import require_dashboard
+from afl.serving.presence import Presence
 from afl.serving.tokens import Admission, admission
 from afl.turns import TurnStore, open_turns
 
@@ -47,6 +48,12 @@ class Service:
     admission: Admission
     #: One, if the settings ask for it.
     dashboards: Sequence[HttpLoop] = ()
+    #: None if nobody else could see it.
+    presence: Presence | None = None
+
+    def shown(self) -> AbstractContextManager[None]:
+        """While `group` runs: others see the service among the servers of the store."""
+        return nullcontext() if self.presence is None else self.presence.shown()
 
 
 @contextmanager
@@ -90,7 +97,7 @@ def open_service(app: App, config: Config) -> Iterator[Service]:
             warmup=[*parts.warmup, *app.warmup_steps],
             **options,
         )
-        yield Service(group, api, admitted, dashboards)
+        yield Service(group, api, admitted, dashboards, parts.presence(group))
 
 
 class _Parts:
@@ -132,6 +139,13 @@ class _Parts:
         mailboxes = None if serve.mailboxes == UNSET else serve.mailboxes
         desk = self._stack.enter_context(open_desk(self._config, store, mailboxes=mailboxes))
         return [Dashboard(desk, tokens=tokens, host=serve.host, port=int(serve.dashboard_port))]
+
+    def presence(self, group: LoopGroup) -> Presence | None:
+        if self._config.store.url.startswith("memory:"):
+            return None
+        store = self._stack.enter_context(closing(open_store(self._config.store.url)))
+        agents = [each for each in self.loops if isinstance(each, AgentLoop)]
+        return Presence(store, group, agents, self._config.serve.name)
 
     def _requests(self, agent: Agent) -> Mailbox[Any, Any]:
         body_type, url = _body_type(agent.request_type), mailbox_url(self._config)

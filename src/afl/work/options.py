@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from afl.clock import SYSTEM_CLOCK, Clock
@@ -26,6 +27,8 @@ class Options:
     clock: Clock = SYSTEM_CLOCK
     #: Beats after each round trip to the source and each piece of work.
     heartbeat: Heartbeat | None = None
+    #: Called when no more is taken. Must not wait, and may be called again.
+    on_drain: Callable[[], object] | None = None
 
     def __post_init__(self) -> None:
         for name in ("concurrency", "threads"):

@@ -73,6 +73,8 @@ class ConsumerRun(Generic[W]):
         self._is_stopping = True
         self._news.set()
         self.attempts.look_again()
+        if self._options.on_drain is not None:
+            self._options.on_drain()
 
     def checkpoint(self) -> None:
         """Wait no longer for what runs: give it back, and come to rest."""

@@ -36,6 +36,20 @@ def test_a_server_says_what_it_does(stage: Stage) -> None:
     assert listed.incidents[0]["message"] == "gone"
 
 
+def test_a_server_is_in_a_phase(stage: Stage) -> None:
+    stage.server("begins", state=ServerState.STARTUP)
+    stage.server("old", state=ServerState.RUNNING)
+    stage.server("drains", state=ServerState.RUNNING, phase="drain")
+    stage.server("lost", state=ServerState.ERROR, phase="ready")
+    phases = {each.server: each.phase for each in fleet.list_servers(stage.store)}
+    assert phases == {"begins": "init", "old": "ready", "drains": "drain", "lost": "terminate"}
+
+
+def test_a_server_that_does_no_tasks_cannot_drain(stage: Stage) -> None:
+    with pytest.raises(UsageError, match="does no tasks, so it cannot drain; stop its process"):
+        fleet.drain(stage.store, stage.server(task_list=""))
+
+
 def test_a_server_is_drained_and_let_work_again(stage: Stage) -> None:
     server = stage.server()
     fleet.drain(stage.store, server)

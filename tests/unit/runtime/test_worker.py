@@ -319,6 +319,22 @@ def test_others_see_what_it_serves_and_has_in_hand(shop: Shop, gate: Gate) -> No
         gate.may_end.set()
 
 
+def test_others_see_its_phase_before_the_next_beat(shop: Shop, gate: Gate) -> None:
+    poller = poller_of(shop, weigh=gate, heartbeat_interval_ms=NEVER_MS)
+    with running(poller):
+        eventually(lambda: server_of(shop, poller).phase == "ready")
+        poller.pause()
+        eventually(lambda: server_of(shop, poller).phase == "drain")
+        poller.unpause()
+        eventually(lambda: server_of(shop, poller).phase == "ready")
+        shop.send()
+        gate.wait_begun()
+        poller.request_stop()
+        eventually(lambda: server_of(shop, poller).phase == "drain")
+        gate.may_end.set()
+    assert server_of(shop, poller).phase == "terminate"
+
+
 def test_a_facet_that_is_registered_later_is_served_at_once(shop: Shop) -> None:
     poller = AgentPoller(shop.store, shop.evaluator, AgentPollerConfig(poll_interval_ms=NEVER_MS))
     with running(poller):
@@ -376,6 +392,7 @@ def test_an_operator_may_drain_a_worker_for_a_while(shop: Shop, gate: Gate) -> N
         gate.wait_begun()
         assert shop.store.ask_server(poller.server_id, "drain")
         eventually(lambda: poller.unready_reason)
+        eventually(lambda: server_of(shop, poller).phase == "drain")
         gate.may_end.set()
         eventually(lambda: poller.in_flight == 0)
         # What it finished made another task possible, which it leaves alone.

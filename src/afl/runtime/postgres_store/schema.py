@@ -309,7 +309,10 @@ _LISTS = (
     "ALTER TABLE afl_server ADD COLUMN finished text NOT NULL DEFAULT '[]'",
 )
 
+_PHASES = ("ALTER TABLE afl_server ADD COLUMN phase text NOT NULL DEFAULT ''",)
+
 MIGRATIONS = history(
     Migration(1, "tables of the engine", (*_STEPS, *_TASKS, *_EVENTS, *_RUNS, *_FLOWS, *_OTHERS)),
     Migration(2, "lists in pages, and what servers have done", _LISTS),
+    Migration(3, "phases of servers", _PHASES),
 )

@@ -298,8 +298,11 @@ _LISTS = (
     "ALTER TABLE server ADD COLUMN finished TEXT NOT NULL DEFAULT '[]'",
 )
 
+_PHASES = ("ALTER TABLE server ADD COLUMN phase TEXT NOT NULL DEFAULT ''",)
+
 MIGRATIONS = history(
     Migration(1, "tables of the engine", (*_STEPS, *_TASKS, *_EVENTS, *_RUNS, *_FLOWS, *_OTHERS)),
     Migration(2, "what workers say and are told", _WORKERS),
     Migration(3, "lists in pages, and what servers have done", _LISTS),
+    Migration(4, "phases of servers", _PHASES),
 )
