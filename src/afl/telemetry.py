@@ -423,10 +423,10 @@ class StreamClosed(Event):
 
 @_event("operator_acted")
 class OperatorActed(Event):
-    """Somebody did something by the dashboard or its API, or tried to."""
+    """Somebody did something by the dashboard, its API or MCP, or tried to."""
 
-    token: Annotated[str, "name of the token"]
-    action: Annotated[str, "what was done, such as cancel_run"]
+    token: Annotated[str, "name of the token; of MCP, the role"]
+    action: Annotated[str, "what was done, such as cancel_run, or the tool"]
     subject: Annotated[str, "what it was done to"]
     outcome: Annotated[str, "done, or why not"]
 

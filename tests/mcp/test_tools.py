@@ -11,6 +11,7 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 from tests.mcp.inside import backend_with, called, talk, text_of
 
+from afl import telemetry
 from afl.mcp.access import READER
 from afl.mcp.arguments import Arguments, read, schema_of
 from afl.mcp.backend import Backend
@@ -217,6 +218,32 @@ def test_a_read_only_server_lets_nobody_act() -> None:
 
     talk(backend, main, READER)
     assert backend.store.get_all_runners() == []
+
+
+def test_what_is_done_and_refused_is_told_for_the_audit() -> None:
+    backend, heard = backend_with(WORK), list[telemetry.Event]()
+
+    async def acts(client: Client) -> None:
+        run_id = await _started(client)
+        await called(client, "afl_runs")
+        await called(client, "afl_manage_runner", runner_id=run_id, action="cancel")
+
+    async def tries(client: Client) -> None:
+        await called(client, "W", n=1)
+
+    unsubscribe = telemetry.subscribe(heard.append)
+    try:
+        talk(backend, acts)
+        talk(backend, tries, READER)
+    finally:
+        unsubscribe()
+    told = [each for each in heard if isinstance(each, telemetry.OperatorActed)]
+    (run,) = backend.store.get_all_runners()
+    assert [(each.token, each.action, each.subject, each.outcome[:7]) for each in told] == [
+        ("mcp operator", "W", "", "done"),
+        ("mcp operator", "afl_manage_runner", f"cancel {run.uuid}", "done"),
+        (f"mcp {READER.name}", "W", "", "refused"),
+    ]
 
 
 def test_steps_beyond_the_limit_are_counted() -> None:

@@ -7,7 +7,8 @@ what acts, and is told so when trying all the same.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,8 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.uri_template import UriTemplate
 from starlette.requests import Request
 
+from afl import telemetry
+from afl.clock import SYSTEM_CLOCK
 from afl.errors import AflError, UsageError
 from afl.log import get_logger
 from afl.mcp.access import OPERATOR, Role
@@ -110,15 +113,16 @@ class _Face:
         call = Call(self._backend, report, self._waiters)
         tool = TOOLS.get(name)
         if tool is None:
-            _require_operator(role, name)
-            found = await anyio.to_thread.run_sync(workflow_tool, self._backend, name)
-            _log.info("mcp_call", tool=name, workflow=found.offer.name, role=role.name)
-            return await found.run(call, given)
+            with _noted(role, name, ""):
+                _require_operator(role, name)
+                found = await anyio.to_thread.run_sync(workflow_tool, self._backend, name)
+                return await found.run(call, given)
         arguments = read(tool.arguments, given)
-        if tool.acts(arguments):
+        if not tool.acts(arguments):
+            return await tool.run(call, arguments)
+        with _noted(role, name, _subject(given)):
             _require_operator(role, name)
-            _log.info("mcp_call", tool=name, role=role.name, **_subjects(given))
-        return await tool.run(call, arguments)
+            return await tool.run(call, arguments)
 
     # Resources
 
@@ -228,8 +232,29 @@ def _require_operator(role: Role, tool: str) -> None:
 _TOLD = ("action", "runner_id", "workflow_id", "step_id", "facet_name", "turn_id", "workflow_name")
 
 
-def _subjects(given: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: given[name] for name in _TOLD if given.get(name)}
+def _subject(given: Mapping[str, Any]) -> str:
+    return " ".join(str(given[name]) for name in _TOLD if given.get(name))
+
+
+@contextmanager
+def _noted(role: Role, tool: str, subject: str) -> Iterator[None]:
+    """What is done here is for the audit, as what is done by the dashboard."""
+    outcome = "done"
+    try:
+        yield
+    except AflError as error:
+        outcome = f"refused: {error}"
+        raise
+    finally:
+        telemetry.emit(
+            telemetry.OperatorActed(
+                at=SYSTEM_CLOCK.now(),
+                token=f"mcp {role.name}",
+                action=tool,
+                subject=subject,
+                outcome=outcome,
+            )
+        )
 
 
 def _failure(error: AflError) -> dict[str, Any]:
