@@ -1,4 +1,4 @@
-"""`make bench`: run every benchmark and print one JSON object.
+"""`make bench`: run every benchmark and print one JSON object; `python -m benchmarks PART…` some.
 
 Each number stands beside the bare limit or a peer measured in the same run, because machines
 differ and are noisy; `aim` is what we want to keep, and `met` says whether this run did.
@@ -8,24 +8,35 @@ from __future__ import annotations
 
 import json
 import platform
+import sys
+from importlib import import_module
+from typing import Any
 
-from benchmarks import engine, language, lifecycle, mailboxes, sqlite, stores, turns, workers
+PARTS = (
+    "language",
+    "sqlite",
+    "engine",
+    "lifecycle",
+    "workers",
+    "stores",
+    "mailboxes",
+    "turns",
+    "faces",
+)
 
 
-def main() -> None:
-    result = {
-        "python": platform.python_version(),
-        "language": language.run(),
-        "sqlite": sqlite.run(),
-        "engine": engine.run(),
-        "lifecycle": lifecycle.run(),
-        "workers": workers.run(),
-        "stores": stores.run(),
-        "mailboxes": mailboxes.run(),
-        "turns": turns.run(),
-    }
+def main(chosen: list[str]) -> int:
+    unknown = sorted(set(chosen) - set(PARTS))
+    if unknown:
+        print(f"no such part: {', '.join(unknown)}; there are {', '.join(PARTS)}", file=sys.stderr)
+        return 2
+    result: dict[str, Any] = {"python": platform.python_version()}
+    for name in chosen or PARTS:
+        print(f"measuring {name}", file=sys.stderr)
+        result[name] = import_module(f"benchmarks.{name}").run()
     print(json.dumps(result, indent=2))
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main(sys.argv[1:]))

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmarks.large import large_run
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 from tests.dashboard.conftest import (
     OPERATOR,
@@ -23,10 +24,10 @@ from tests.dashboard.conftest import (
     opened,
     waiting_turns,
 )
-from tests.dashboard.large import large_run
 
 from afl.operations.handlers import NewHandler, add
 from afl.runtime.sql_store import SqliteStore
+from afl.turns import SqliteTurns
 
 _CHECKOUT = Path(__file__).parents[2] / "examples" / "checkout"
 _ARGUMENTS = [
@@ -157,8 +158,17 @@ def _works(visit: Visit, folder: Path, pictures: Path) -> None:
     (folder / "open").unlink()
     _ring(page)
     expect(page.locator("#graph .state-failed").first).to_be_visible()
-    waiting_turns(url, "the blue one")
-    _takes_pictures(visit, pictures, run, page.url)
+    failed = page.url
+    page.get_by_role("link", name="called").click()
+    asking, doubting = waiting_turns(url, "the blue one")
+    _types_while_it_changes(page, url, asking)
+    paths = {
+        "run": f"/runs/{run}",
+        "failed-run": failed,
+        "step": page.url,
+        "turn": f"/turns/{doubting}",
+    }
+    _takes_pictures(visit, pictures, paths)
     page.get_by_role("button", name="Sign out").click()
     expect(page.get_by_label("Token")).to_be_visible()
     page.goto("/runs")
@@ -222,6 +232,30 @@ def _retries_a_step(page: Page, folder: Path) -> None:
     expect(page.locator("[sse-swap=live_head]")).to_contain_text("completed")
 
 
+def _types_while_it_changes(page: Page, url: str, turn: str) -> None:
+    """On a page of its own: what is typed, and where, outlives news and a lost connection."""
+    other = page.context.new_page()
+    other.route("**/live?*", lambda each: each.abort())
+    other.goto(f"/turns/{turn}")
+    expect(other.get_by_text("This page is not live now")).to_be_visible()
+    other.get_by_label("Answer").fill("dark bl")
+    other.evaluate("document.querySelector('#answer').isOld = true")
+    # With the connection, all parts are sent, and take the places of the old ones.
+    other.unroute("**/live?*")
+    expect(other.get_by_text("This page is not live now")).to_be_hidden()
+    other.wait_for_function("!document.querySelector('#answer').isOld")
+    other.keyboard.type("ue")
+    expect(other.get_by_label("Answer")).to_have_value("dark blue")
+    with closing(SqliteTurns(url)) as store:
+        store.cancel(turn, "the shop is closed")
+    expect(other.get_by_label("Answer")).to_have_count(0)
+    expect(other.get_by_text("the shop is closed")).to_be_visible()
+    other.goto("/runs")
+    other.keyboard.press("/")
+    expect(other.get_by_placeholder("Id or workflow begins with")).to_be_focused()
+    other.close()
+
+
 def _ring(page: Page) -> None:
     page.goto("/workflows?workflow=bank.Ring")
     page.get_by_label("number").fill("555 0117")
@@ -245,12 +279,11 @@ def _answers_a_turn(page: Page, turn: str) -> None:
     expect(page.get_by_text("The turn has its answer.")).to_be_visible()
 
 
-def _takes_pictures(visit: Visit, folder: Path, run: str, failed: str) -> None:
+def _takes_pictures(visit: Visit, folder: Path, paths: Mapping[str, str]) -> None:
     pages = {
         **{name: f"/{name}" for name in ("overview", "runs", "tasks", "handlers", "servers")},
         **{name: f"/{name}" for name in ("turns", "mailboxes", "actions")},
-        "run": f"/runs/{run}",
-        "failed-run": failed,
+        **paths,
         "submit": "/workflows?workflow=shop.Checkout",
         "handler": "/handlers/shop.Charge",
         "mailbox": "/mailboxes/orders",
@@ -262,11 +295,12 @@ def _takes_pictures(visit: Visit, folder: Path, run: str, failed: str) -> None:
             expect(visit.page.locator("h1")).to_be_visible()
             visit.page.screenshot(path=folder / f"{name}-{theme}.png")
     visit.page.set_viewport_size({"width": 390, "height": 780})
-    visit.page.goto("/overview")
-    width = visit.page.evaluate("document.documentElement.scrollWidth")
-    visit.page.screenshot(path=folder / "phone-dark.png")
+    for name, path in pages.items():
+        visit.page.goto(path)
+        assert visit.page.evaluate("document.documentElement.scrollWidth") <= 390, name
+        if name in ("overview", "run"):
+            visit.page.screenshot(path=folder / f"phone-{name}-dark.png")
     visit.page.set_viewport_size(_SIZE)
-    assert width <= 390
 
 
 def test_a_run_of_5000_steps_is_shown_page_by_page(
@@ -274,7 +308,7 @@ def test_a_run_of_5000_steps_is_shown_page_by_page(
 ) -> None:
     """How long it took to open is noted: no machine is held to a time here."""
     with opened(tmp_path) as site:
-        run = large_run(site, 5000)
+        run = large_run(site.evaluator, 5000)
         visit = Visit(chromium, site.url)
         visit.sign_in()
         visit.page.goto(f"/runs/{run}")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -12,6 +14,7 @@ from tests.dashboard.conftest import (
     EVIL,
     OPERATOR,
     PATIENCE_S,
+    PROGRAM,
     READER,
     Process,
     Site,
@@ -24,8 +27,15 @@ from tests.dashboard.conftest import (
 from afl.dashboard.routes import ACTS, LOOKS, PAGES
 from afl.gateway.requests import Limits
 from afl.operations.handlers import NewHandler, add
-from afl.runtime.entities import RunnerState
-from afl.runtime.types import WorkflowId
+from afl.operations.texts import compile_text
+from afl.runtime.entities import (
+    HandlerRegistration,
+    LogDefinition,
+    RunnerState,
+    ServerDefinition,
+    ServerState,
+)
+from afl.runtime.types import StepId, WorkflowId
 
 
 def _filled(path: str) -> str:
@@ -117,6 +127,87 @@ def test_every_answer_makes_browsers_careful(site: Site) -> None:
         assert "unsafe" not in headers["content-security-policy"]
         assert headers["x-content-type-options"] == "nosniff"
         assert headers["cache-control"] == "no-store"
+
+
+def _evil_run(site: Site, name: str) -> str:
+    """With an input, a key and a line of the log that are no text for a page."""
+    program = compile_text(PROGRAM).require()
+    run = site.evaluator.submit(program, "t.Hello", {"name": EVIL}, key=f"{name} {EVIL}")
+    (task,) = site.store.get_tasks_by_runner(run)
+    site.store.save_log(LogDefinition(name, 1, run, step_id=task.step_id, message=EVIL))
+    return run
+
+
+def _evil_server(site: Site) -> None:
+    """All that a process says of itself, and others of it."""
+    now = site.store.now_ms()
+    site.store.save_server(
+        ServerDefinition(
+            *(f"{EVIL} id", EVIL, EVIL, EVIL),
+            state=ServerState.RUNNING,
+            ping_time=now,
+            topics=[EVIL],
+            handlers=[EVIL],
+            version=EVIL,
+            task_list=EVIL,
+            host=EVIL,
+            phase=EVIL,
+            wanted=EVIL,
+            error={"message": EVIL},
+            incidents=[{"message": EVIL, "kind": EVIL, "time": now}],
+        )
+    )
+
+
+def test_what_runs_and_servers_say_is_shown_as_text(site: Site) -> None:
+    tasks = [
+        site.store.get_tasks_by_runner(_evil_run(site, each))[0] for each in ("done", "failed")
+    ]
+    site.evaluator.continue_step(StepId(tasks[0].step_id), {"text": EVIL})
+    site.evaluator.fail_step(StepId(tasks[1].step_id), EVIL)
+    _evil_server(site)
+    client = site.signed_in()
+    pages = [f"/runs/{each.workflow_id}?step={each.step_id}" for each in tasks]
+    for page in (*pages, "/overview", "/runs", "/tasks", "/servers"):
+        _require_harmless(_shown(client.get(page)))
+        _require_harmless(_live(client, page))
+    answer = site.api().get(f"/api/runs/{tasks[1].workflow_id}")
+    assert answer.json()["summary"]["error"]["message"] == EVIL
+    assert answer.headers["content-type"] == "application/json"
+
+
+def _live(client: httpx.Client, page: str) -> str:
+    """All parts of a page, as they are sent first."""
+    count = len(re.findall(r' sse-swap="', client.get(page).text))
+    text = ""
+    with client.stream("GET", "/live", params={"to": page}) as answer:
+        for each in answer.iter_text():
+            text += each
+            if text.count("event: ") >= count and text.endswith("\n\n"):
+                return text
+    raise AssertionError("the stream ended")
+
+
+def test_what_is_registered_is_shown_as_text(site: Site) -> None:
+    said: Any = {
+        "version": EVIL,
+        "checksum": EVIL,
+        "requirements": [EVIL],
+        "metadata": {EVIL: EVIL},
+    }
+    site.store.save_handler_registration(
+        HandlerRegistration("t.Greet", EVIL, EVIL, load_error={"message": EVIL}, **said)
+    )
+    site.store.save_handler_registration(HandlerRegistration(EVIL, "greet"))
+    client = site.signed_in()
+    for page in ("/handlers", "/handlers/t.Greet"):
+        _require_harmless(_shown(client.get(page)))
+
+
+def _require_harmless(page: str) -> None:
+    assert "<script>alert" not in page
+    assert "<img src=x" not in page
+    assert "&lt;script&gt;" in page
 
 
 def test_what_anybody_wrote_is_shown_as_text(site: Site) -> None:

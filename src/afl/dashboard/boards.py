@@ -19,8 +19,8 @@ from afl.operations.reading import (
     timeline,
     tree_of,
 )
-from afl.operations.runs import program_of, status
-from afl.operations.sources import SourceMap, source_map
+from afl.operations.runs import program_of
+from afl.operations.sources import SourceLine, SourceMap, source_map
 from afl.operations.watching import RunWatch
 from afl.runtime.entities import RunnerDefinition
 from afl.runtime.persistence import PersistenceAPI
@@ -36,8 +36,6 @@ class Board:
     """One run, as it was at the last look. One look at a time."""
 
     def __init__(self, store: PersistenceAPI, run: RunnerDefinition) -> None:
-        self._store = store
-        self._run = run
         self._program = program_of(store, run)
         self._source = source_map(self._program)
         self._lock = threading.Lock()
@@ -53,7 +51,7 @@ class Board:
             self._steps.update((each.step, each) for each in news.steps)
             self._lines = (self._lines + self._logs.news())[-_LINES:]
             return BoardView(
-                status(self._store, self._run.workflow_id),
+                self._watch.run,
                 news.summary,
                 self._program,
                 self._source,
@@ -98,6 +96,15 @@ class BoardView:
     def graph(self) -> RunGraph:
         return run_graph(self.program, self.run.workflow.name, self.counts)
 
+    def source_lines(self) -> list[SourceLine]:
+        """The text of the program, with where the run is."""
+        going_on = ("running", "waiting", "failed")
+        return self.source.marked(
+            statement
+            for statement, states in self.counts.items()
+            if any(states.get(each) for each in going_on)
+        )
+
     def rows(self) -> list[TimelineRow]:
         """All steps in reading order."""
         return [] if self.root is None else list(timeline(self.root))
@@ -113,24 +120,29 @@ class Boards:
 
     def look(self, text: str) -> BoardView:
         """The run with this id, or the one whose id begins so. Raises RunNotFoundError."""
-        run = find_run(self._store, text)
-        with self._lock:
-            board = self._boards.get(run.workflow_id)
-        if board is None:
-            board = Board(self._store, run)
-        with self._lock:
-            # Whoever was faster wins: both would read the same.
-            board = self._boards.setdefault(run.workflow_id, board)
-            self._boards.move_to_end(run.workflow_id)
-            while len(self._boards) > _KEPT:
-                self._boards.popitem(last=False)
+        run_id, board = self._board(text)
         try:
             return board.look()
         except Exception:
             # What it had begun to read is lost to it: whoever comes next reads all again.
             with self._lock:
-                self._boards.pop(run.workflow_id, None)
+                self._boards.pop(run_id, None)
             raise
+
+    def _board(self, text: str) -> tuple[str, Board]:
+        with self._lock:
+            if (known := self._boards.get(text)) is not None:
+                self._boards.move_to_end(text)
+                return text, known
+        run = find_run(self._store, text)
+        made = Board(self._store, run)
+        with self._lock:
+            # Whoever was faster wins: both would read the same.
+            board = self._boards.setdefault(run.workflow_id, made)
+            self._boards.move_to_end(run.workflow_id)
+            while len(self._boards) > _KEPT:
+                self._boards.popitem(last=False)
+        return run.workflow_id, board
 
     def seen(self, run_id: str) -> int:
         """A number that changes when the run may have; does not ask the database."""

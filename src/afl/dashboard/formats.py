@@ -15,11 +15,14 @@ _NOTHING = "—"
 _LONGEST = 4000
 #: What looks the same on a page. States that are not here are grey.
 _TONES: dict[str, str] = {
-    **dict.fromkeys(("completed", "done", "running task", "alive"), "good"),
+    **dict.fromkeys(("completed", "done", "ready"), "good"),
     **dict.fromkeys(("running", "claimed", "accepted"), "busy"),
     **dict.fromkeys(("failed", "error", "dead_letter", "refused"), "bad"),
     **dict.fromkeys(
-        ("paused", "pending", "waiting", "created", "suspended", "mismatched", "startup", "silent"),
+        (
+            *("paused", "pending", "waiting", "created", "suspended", "mismatched", "startup"),
+            *("silent", "init", "warmup", "drain"),
+        ),
         "late",
     ),
 }

@@ -13,7 +13,6 @@ from afl.dashboard.views import fields_of, offer_of, turns_of, workflow_view
 from afl.lang.graph.svg import to_svg
 from afl.operations import fleet, tasks, turns
 from afl.operations.reading import TimelineRow
-from afl.operations.sources import SourceLine
 from afl.runtime.entities import RunnerState, TaskState
 from afl.turns.api import TurnState
 
@@ -33,7 +32,8 @@ def extra(template: str, desk: Desk, asked: Asked, form: Mapping[str, str]) -> E
 
 
 def _overview(desk: Desk, asked: Asked, form: Mapping[str, str]) -> Extra:  # noqa: ARG001
-    return {"bars": _bars(fleet.fleet(desk.store).throughput)}
+    waiting = [] if desk.turns is None else turns.unknown_effects(desk.turns)
+    return {"bars": _bars(fleet.fleet(desk.store).throughput), "unknown": len(waiting)}
 
 
 def _runs(desk: Desk, asked: Asked, form: Mapping[str, str]) -> Extra:  # noqa: ARG001
@@ -111,7 +111,7 @@ def _run(desk: Desk, asked: Asked, form: Mapping[str, str]) -> Extra:  # noqa: A
         "first": first,
         "page_rows": _ROWS,
         "step": view.steps.get(asked.query.get("step", "")),
-        "source": _source(view),
+        "source": view.source_lines(),
         "tallies": _tallies(view),
     }
 
@@ -139,15 +139,6 @@ def _row(view: BoardView, row: TimelineRow) -> Row:
     left = min(max((row.started - began).total_seconds() / took, 0), 0.995)
     ended = 1.0 if row.ended is None else (row.ended - began).total_seconds() / took
     return Row(row, round(100 * left, 2), round(max(100 * (min(ended, 1) - left), 0.5), 2))
-
-
-def _source(view: BoardView) -> list[SourceLine]:
-    going_on = ("running", "waiting", "failed")
-    return view.source.marked(
-        statement
-        for statement, states in view.counts.items()
-        if any(states.get(each) for each in going_on)
-    )
 
 
 # Forms

@@ -22,10 +22,12 @@ from afl.dashboard.bodies import (
 )
 from afl.dashboard.desk import Action, Asked, Desk
 from afl.operations.fleet import FleetView
+from afl.operations.graphs import RunGraph
 from afl.operations.handlers import HandlerView
 from afl.operations.mailboxes import MailboxDepth
 from afl.operations.overview import Overview
 from afl.operations.reading import RunPage, StepView
+from afl.operations.sources import SourceLine
 from afl.operations.steps import StepPage
 from afl.operations.tasks import TaskPage
 from afl.runtime.entities import RunnerState, TaskState
@@ -113,6 +115,20 @@ LOOKS = (
         views.list_steps,
         StepPage,
         _PAGE,
+    ),
+    Look(
+        f"{_RUN}/graph",
+        "show_graph",
+        "The graph of a run's workflow, with the state of each node.",
+        views.show_graph,
+        RunGraph,
+    ),
+    Look(
+        f"{_RUN}/source",
+        "show_source",
+        "The text of a run's program, with the lines that are being done.",
+        views.show_source,
+        list[SourceLine],
     ),
     Look(f"{_RUN}/logs", "show_logs", "The end of a run's log.", views.show_logs, views.LogPage),
     Look("/steps/{step}", "show_step", "A step.", views.show_step, StepView),

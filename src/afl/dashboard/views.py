@@ -13,10 +13,12 @@ from afl.mailbox import DeadLetter, Peeked
 from afl.operations import fleet, handlers, mailboxes, overview, reading, schemas, tasks, turns
 from afl.operations.catalog import Offer
 from afl.operations.finding import find_run
+from afl.operations.graphs import RunGraph
 from afl.operations.handlers import HandlerView
 from afl.operations.mailboxes import MailboxDepth
 from afl.operations.overview import Overview
 from afl.operations.reading import LogLine, RunPage, RunSummary, StepView
+from afl.operations.sources import SourceLine
 from afl.operations.steps import StepPage, find_step, step_page
 from afl.operations.tasks import TaskPage
 from afl.operations.turns import UnknownEffect
@@ -82,6 +84,14 @@ def show_run(desk: Desk, asked: Asked) -> RunShown:
 
 def list_steps(desk: Desk, asked: Asked) -> StepPage:
     return step_page(desk.store, find_run(desk.store, asked.path["run"]), **asked.query)
+
+
+def show_graph(desk: Desk, asked: Asked) -> RunGraph:
+    return desk.boards.look(asked.path["run"]).graph()
+
+
+def show_source(desk: Desk, asked: Asked) -> list[SourceLine]:
+    return desk.boards.look(asked.path["run"]).source_lines()
 
 
 def show_logs(desk: Desk, asked: Asked) -> LogPage:

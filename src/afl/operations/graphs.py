@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from afl.lang import paths
 from afl.lang.graph import Graph, to_svg, workflow_graph
@@ -47,12 +47,19 @@ def run_graph(program: Program, workflow: str, counts: Mapping[str, Mapping[str,
     declared = program.workflow(workflow)
     graph = workflow_graph(program, declared.qualified)
     path = paths.declaration(declared.namespace, declared.node)
-    nodes = []
+    states, nodes = [], []
     for each in graph.nodes:
         statement = paths.node_id(f"{path}/{each.key}")
         found = {state: number for state, number in counts.get(statement, {}).items() if number}
-        nodes.append(NodeState(each.key, statement, state_of(found), found))
-    return RunGraph(graph, tuple(nodes))
+        states.append(NodeState(each.key, statement, state_of(found), found))
+        nodes.append(replace(each, marks=(*each.marks, *_progress(found))))
+    return RunGraph(replace(graph, nodes=tuple(nodes)), tuple(states))
+
+
+def _progress(counts: Mapping[str, int]) -> tuple[str, ...]:
+    """Of a statement that is done many times."""
+    total = sum(counts.values())
+    return (f"{counts.get('completed', 0):,} of {total:,}",) if total > 1 else ()
 
 
 def state_of(counts: Mapping[str, int]) -> str | None:

@@ -255,6 +255,8 @@ def tree_of(steps: Iterable[StepView]) -> StepView | None:
 
     def grown(step: StepView) -> StepView:
         inside = tuple(map(grown, below.get(step.step, ())))
+        if not inside:
+            return step
         ends = [each.ended for each in (step, *inside) if each.ended is not None]
         return replace(step, steps=inside, ended=max(ends) if step.ended else None)
 

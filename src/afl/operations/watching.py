@@ -38,6 +38,8 @@ class RunWatch:
 
     def __init__(self, store: PersistenceAPI, run: RunnerDefinition) -> None:
         self._store = store
+        #: As it was at the last look.
+        self.run = run
         self._run_id = WorkflowId(run.workflow_id)
         self._seen = store.changes_seen(self._run_id)
         self._cursor: str | None = None
@@ -56,7 +58,7 @@ class RunWatch:
     def look(self) -> RunNews:
         """What is new. Raises RunNotFoundError once the run was removed."""
         self._seen = self._store.changes_seen(self._run_id)
-        run = status(self._store, self._run_id)
+        self.run = status(self._store, self._run_id)
         fresh = {each.id: each for each in (*self._changed_steps(), *self._new_steps())}
         self._steps |= fresh
         for task in self._changed_tasks(fresh):
@@ -65,7 +67,7 @@ class RunWatch:
             if step is not None:
                 fresh[step.id] = step
         steps = tuple(self._told_of(each) for each in fresh.values())
-        return RunNews(summary(run, self._store.now_ms()), steps)
+        return RunNews(summary(self.run, self._store.now_ms()), steps)
 
     def wait(self, timeout: float | None = None, *, stop: threading.Event | None = None) -> bool:
         """Wait until something may be new since the last look; False at the timeout and when

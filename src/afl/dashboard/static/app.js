@@ -1,5 +1,6 @@
-// Times that people read, the choice of light or dark, questions before what cannot be undone, and
-// a word when the page is not live. Everything works without this, only less comfortably.
+// Times that people read, the choice of light or dark, questions before what cannot be undone, a
+// word when the page is not live, and nothing lost of what somebody types or reads while it is.
+// Everything works without this, only less comfortably.
 (() => {
   "use strict";
   const root = document.documentElement;
@@ -31,13 +32,54 @@
     for (const each of document.querySelectorAll("time[data-since]"))
       set(each, span((now - Date.parse(each.dateTime)) / 1000));
   }
-  // The line that is being done is to be seen.
+  // The page in the menu, the line that is being done, and the end of a log are to be seen.
   function reveal() {
+    const here = document.querySelector("nav [aria-current]");
+    if (here) here.parentElement.scrollLeft = here.offsetLeft - here.parentElement.offsetLeft - 40;
+    for (const each of document.querySelectorAll(".log")) each.scrollTop = each.scrollHeight;
     const line = document.querySelector(".source .now");
     if (line) line.parentElement.scrollTop = line.offsetTop - line.parentElement.offsetTop - 60;
   }
   function set(each, text) {
     if (each.textContent !== text) each.textContent = text;
+  }
+  // A part that is live is replaced as a whole: focus, typed text and places to read at stay.
+  const FIELDS = "textarea, select, input:not([type=hidden])";
+  const SCROLLED = ".scroll, .log, pre";
+  const before = new WeakMap();
+  function mark(each) {
+    const form = each.form ? each.form.getAttribute("action") : "";
+    return [each.id, each.tagName, each.getAttribute("href"), form, each.name, each.value].join(" ");
+  }
+  function keep(part) {
+    const active = document.activeElement;
+    before.set(part, {
+      focus: part !== active && part.contains(active) ? mark(active) : null,
+      typed: [...part.querySelectorAll(FIELDS)].filter((each) => each.id)
+        .filter((each) => each.value !== (each.defaultValue ?? each.value))
+        .map((each) => [each.id, each.value]),
+      places: [part, ...part.querySelectorAll(SCROLLED)].map((each) => ({
+        top: each.scrollTop, left: each.scrollLeft,
+        atEnd: each.className.includes("log") && each.scrollTop + each.clientHeight >= each.scrollHeight - 4,
+      })),
+    });
+  }
+  function restore(part) {
+    const kept = before.get(part);
+    if (!kept) return;
+    for (const [id, value] of kept.typed) {
+      const field = document.getElementById(id);
+      if (field) field.value = value;
+    }
+    [part, ...part.querySelectorAll(SCROLLED)].forEach((each, index) => {
+      const place = kept.places[index];
+      if (!place) return;
+      each.scrollTop = place.atEnd ? each.scrollHeight : place.top;
+      each.scrollLeft = place.left;
+    });
+    if (kept.focus === null) return;
+    const all = part.querySelectorAll(`a, button, [tabindex], ${FIELDS}`);
+    [...all].find((each) => mark(each) === kept.focus)?.focus({ preventScroll: true });
   }
   function banner(shown) {
     const found = document.getElementById("not-live");
@@ -55,9 +97,21 @@
       localStorage.setItem("afl-theme", root.dataset.theme);
     });
     document.body.addEventListener("htmx:afterSettle", tick);
-    document.body.addEventListener("htmx:sseMessage", tick);
+    document.body.addEventListener("htmx:sseBeforeMessage", (event) => keep(event.target));
+    document.body.addEventListener("htmx:sseMessage", (event) => {
+      restore(event.target);
+      tick();
+    });
     document.body.addEventListener("htmx:sseOpen", () => banner(false));
     document.body.addEventListener("htmx:sseError", () => banner(true));
+  });
+  document.addEventListener("keydown", (event) => {
+    if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.target.closest(FIELDS)) return;
+    const search = document.querySelector("input[type=search]");
+    if (!search) return;
+    event.preventDefault();
+    search.focus();
   });
   document.addEventListener("submit", (event) => {
     const question = event.target.dataset.confirm;
