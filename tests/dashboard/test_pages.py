@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import httpx
 import pytest
+from benchmarks.large import large_run
 from starlette.applications import Starlette
 from tests.dashboard.conftest import OPERATOR, Site, csrf_of, dead_letter, waiting_turns
 
@@ -46,7 +47,7 @@ def test_only_what_has_changed_is_sent_again(site: Site) -> None:
             shown[name] = data
             sent.append(name)
         assert "cancelled" in shown["live_head"]
-        assert "live_outputs" not in sent
+        assert "live_step" not in sent
 
 
 def test_a_live_page_ends_when_the_server_does(site: Site) -> None:
@@ -99,6 +100,35 @@ def test_the_source_shows_where_a_run_is(site: Site) -> None:
     page = site.signed_in().get(f"/runs/{site.submit()}").text
     current = page.partition('<div class="now">')[2].partition("</div>")[0]
     assert "greeted = Greet(" in current
+
+
+def test_a_graph_says_how_many_of_many_steps_are_done(site: Site) -> None:
+    run = large_run(site.evaluator, 9)
+    first, *_ = site.store.get_tasks_by_runner(run)
+    site.evaluator.continue_step(StepId(first.step_id), {"m": 1})
+    api = site.api()
+    graph = api.get(f"/api/runs/{run}/graph").json()
+    states = {each["key"]: each["counts"] for each in graph["nodes"]}
+    (one,) = [each for each in graph["graph"]["nodes"] if each["label"] == "one"]
+    assert states[one["key"]] == {"waiting": 2, "completed": 1}
+    assert one["marks"] == ["1 of 3"]
+    assert "1 of 3" in site.signed_in().get(f"/runs/{run}").text
+    source = api.get(f"/api/runs/{run}/source").json()
+    current = [each["text"].strip() for each in source if each["is_current"]]
+    assert current == ["one = Do(n = item.n)", "two = Do(n = item.n)"]
+
+
+def test_one_dead_letter_is_sent_again_by_its_button(site: Site) -> None:
+    for each in ("first", "second"):
+        dead_letter(site.mailboxes, "orders", each)
+    client, api = site.signed_in(), site.api()
+    letters = api.get("/api/mailboxes/orders").json()["dead_letters"]
+    csrf = csrf_of(client.get("/mailboxes/orders").text)
+    form = {"csrf": csrf, "ids": letters[0]["message_id"]}
+    assert client.post("/mailboxes/orders/redrive", data=form).status_code == 303
+    assert api.get("/api/mailboxes/orders").json()["dead_letters"] == letters[1:]
+    assert client.post("/mailboxes/orders/redrive", data={"csrf": csrf}).status_code == 303
+    assert api.get("/api/mailboxes/orders").json()["dead_letters"] == []
 
 
 def test_turns_and_mailboxes_are_worked_on_by_programs(site: Site) -> None:

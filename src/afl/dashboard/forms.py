@@ -9,7 +9,13 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
-from afl.dashboard.bodies import AnswerBody, HandlerBody, SettleBody, SubmitBody
+from afl.dashboard.bodies import (
+    AnswerBody,
+    HandlerBody,
+    RedriveBody,
+    SettleBody,
+    SubmitBody,
+)
 from afl.dashboard.desk import Desk
 from afl.dashboard.views import offer_of
 from afl.errors import UsageError
@@ -43,6 +49,8 @@ def body_of(desk: Desk, kind: type, fields: Mapping[str, str]) -> Any:
         values = _submitted(desk, given)
     elif kind in (AnswerBody, SettleBody):
         values = {**given, **{name: _value(given[name]) for name in _VALUES & given.keys()}}
+    elif kind is RedriveBody:
+        values = {name: [text] for name, text in given.items()}
     elif kind is HandlerBody:
         values = {name: text.strip() for name, text in given.items() if text.strip()}
     else:

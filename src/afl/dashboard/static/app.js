@@ -104,6 +104,9 @@
     });
     document.body.addEventListener("htmx:sseOpen", () => banner(false));
     document.body.addEventListener("htmx:sseError", () => banner(true));
+    addEventListener("pageshow", () => {
+      for (const each of document.querySelectorAll("[aria-busy]")) each.removeAttribute("aria-busy");
+    });
   });
   document.addEventListener("keydown", (event) => {
     if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey) return;
@@ -116,5 +119,7 @@
   document.addEventListener("submit", (event) => {
     const question = event.target.dataset.confirm;
     if (question && !confirm(question)) event.preventDefault();
+    // Once is enough, however slow the answer is.
+    else event.submitter?.setAttribute("aria-busy", "true");
   });
 })();
