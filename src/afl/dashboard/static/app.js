@@ -81,6 +81,37 @@
     const all = part.querySelectorAll(`a, button, [tabindex], ${FIELDS}`);
     [...all].find((each) => mark(each) === kept.focus)?.focus({ preventScroll: true });
   }
+  // With the connection, all parts come; what is there already need not be replaced.
+  function plain(html) {
+    const page = document.createElement("template");
+    page.innerHTML = html;
+    for (const each of page.content.querySelectorAll("time")) each.textContent = "";
+    return page.innerHTML;
+  }
+  // A part that is replaced under a finger would lose the click.
+  let isPressed = false;
+  const late = new Map();
+  function release() {
+    isPressed = false;
+    setTimeout(() => {
+      if (isPressed) return;
+      for (const [part, html] of late) {
+        keep(part);
+        htmx.swap(part, html, { swapStyle: "innerHTML" });
+        restore(part);
+      }
+      late.clear();
+      tick();
+    }, 0);
+  }
+  function receive(event) {
+    const part = event.target, html = event.detail.data;
+    late.delete(part);
+    if (plain(html) === plain(part.innerHTML)) return event.preventDefault();
+    if (!isPressed) return keep(part);
+    late.set(part, html);
+    event.preventDefault();
+  }
   function banner(shown) {
     const found = document.getElementById("not-live");
     if (found) found.hidden = !shown;
@@ -97,7 +128,7 @@
       localStorage.setItem("afl-theme", root.dataset.theme);
     });
     document.body.addEventListener("htmx:afterSettle", tick);
-    document.body.addEventListener("htmx:sseBeforeMessage", (event) => keep(event.target));
+    document.body.addEventListener("htmx:sseBeforeMessage", receive);
     document.body.addEventListener("htmx:sseMessage", (event) => {
       restore(event.target);
       tick();
@@ -108,6 +139,8 @@
       for (const each of document.querySelectorAll("[aria-busy]")) each.removeAttribute("aria-busy");
     });
   });
+  addEventListener("pointerdown", () => { isPressed = true; }, true);
+  for (const each of ["pointerup", "pointercancel"]) addEventListener(each, release, true);
   document.addEventListener("keydown", (event) => {
     if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.target.closest(FIELDS)) return;
