@@ -5,11 +5,11 @@ The only module that knows concrete stores. Each is imported when it is wanted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from afl.backoff import parse_duration
+from afl.db.drivers import driver_wanted
 from afl.errors import ConfigurationError, UsageError
 from afl.log import redact
 
@@ -24,9 +24,6 @@ _FORMS = (
     "sqlite:////absolute/path.db, postgresql://user:password@host:5432/database or "
     "mongodb://user:password@host:27017/database"
 )
-
-#: Driver that may be missing → the extra that brings it.
-_EXTRAS = {"psycopg": "postgres", "psycopg_pool": "postgres", "pymongo": "mongo", "bson": "mongo"}
 
 _NO_DEADLINE = (
     "{who} needs a drain deadline: how long {what} may take to end after SIGTERM. Give "
@@ -59,20 +56,6 @@ def open_store(url: str) -> PersistenceAPI:
             from afl.runtime.mongo_store import MongoStore
         return MongoStore(url)
     raise ConfigurationError(f"{redact(url)!r} is no store that can be opened here; {_FORMS}")
-
-
-@contextmanager
-def driver_wanted(url: str) -> Iterator[None]:
-    """Say how to install what an import for this URL did not find."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        extra = _EXTRAS.get((error.name or "").partition(".")[0])
-        if extra is None:
-            raise
-        raise ConfigurationError(
-            f"{redact(url)!r} needs a driver that is not installed: pip install 'afl[{extra}]'"
-        ) from error
 
 
 def evaluator(store: PersistenceAPI, config: Config) -> Evaluator:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import atexit
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
 import pymongo
 
 from afl.clock import FakeClock, now_ms
+from afl.db.mongo import Collection
 from afl.runtime.mongo_store import MongoStore
 from afl.runtime.mongo_store.schema import COLLECTIONS
 
@@ -23,10 +25,10 @@ def client_of(url: str) -> Client:
     return client
 
 
-def emptied(url: str) -> str:
+def emptied(url: str, collections: Sequence[Collection] = COLLECTIONS) -> str:
     """The same, without anything that others have left there."""
     database = client_of(url).get_default_database("afl")
-    for each in COLLECTIONS:
+    for each in collections:
         database[each.name].delete_many({})
     # Stores see what most members have: with this one, they have all before it.
     majority = database.with_options(write_concern=pymongo.WriteConcern("majority", j=True))

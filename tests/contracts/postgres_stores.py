@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from afl.clock import FakeClock, now_ms
+from afl.db.migrations import Migration
 from afl.db.postgres import PostgresDatabase, Transaction, migrate
 from afl.runtime.postgres_store import PostgresStore
 from afl.runtime.postgres_store.schema import COMPONENT, MIGRATIONS
@@ -24,18 +27,21 @@ KINDS = [
 
 def emptied(url: str) -> str:
     """The same, without anything that others have left there."""
-    database = PostgresDatabase(url, pool_size=1)
-    try:
-        migrate(database, COMPONENT, MIGRATIONS)
-        database.write(_empty)
-    finally:
-        database.close()
+    empty(url, COMPONENT, MIGRATIONS, KINDS)
     return url
 
 
-def _empty(tx: Transaction) -> None:
-    for each in KINDS:
-        tx.put(f"DELETE FROM afl_{each}", [()])
+def empty(url: str, component: str, migrations: Sequence[Migration], kinds: Sequence[str]) -> None:
+    def delete(tx: Transaction) -> None:
+        for each in kinds:
+            tx.put(f"DELETE FROM afl_{each}", [()])
+
+    database = PostgresDatabase(url, pool_size=1)
+    try:
+        migrate(database, component, migrations)
+        database.write(delete)
+    finally:
+        database.close()
 
 
 def postgres_store(url: str, clock: FakeClock) -> PostgresStore:

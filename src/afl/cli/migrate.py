@@ -24,7 +24,7 @@ def migrate(
 
     Whoever opens a database does it, too. This is for databases where workers may not.
     """
-    from afl.bootstrap import driver_wanted
+    from afl.db.drivers import driver_wanted
     from afl.operations.migrating import migrate_all, schema_states
 
     url = settings(context, store_url=store).store.url

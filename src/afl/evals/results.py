@@ -6,6 +6,7 @@ import threading
 from importlib import import_module
 from typing import Any, Protocol
 
+from afl.db.drivers import driver_wanted
 from afl.errors import ConfigurationError, UsageError
 from afl.evals.requests import EvalResult
 from afl.log import redact
@@ -17,8 +18,6 @@ _BACKENDS = {
     "redis": "afl.evals.redis_results",
     "rediss": "afl.evals.redis_results",
 }
-#: Driver that may be missing → the extra that brings it.
-_EXTRAS = {"redis": "redis", "psycopg": "postgres", "psycopg_pool": "postgres"}
 
 
 class ResultStore(Protocol):
@@ -117,12 +116,5 @@ def _backend(url: str) -> Any:
             f"{redact(url)!r} is no place for results; expected memory:, sqlite:///path.db, "
             "postgresql://user@host/database or redis://host:6379/0"
         )
-    try:
+    with driver_wanted(url):
         return import_module(module)
-    except ModuleNotFoundError as error:
-        extra = _EXTRAS.get((error.name or "").partition(".")[0])
-        if extra is None:
-            raise
-        raise ConfigurationError(
-            f"{redact(url)!r} needs a driver that is not installed: pip install 'afl[{extra}]'"
-        ) from error

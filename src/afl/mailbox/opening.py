@@ -7,6 +7,7 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
+from afl.db.drivers import driver_wanted
 from afl.errors import ConfigurationError
 from afl.log import redact
 from afl.mailbox.named import NamedMailbox
@@ -20,8 +21,6 @@ _BACKENDS = {
     "redis": "afl.mailbox.redis",
     "rediss": "afl.mailbox.redis",
 }
-#: Driver that may be missing → the extra that brings it.
-_EXTRAS = {"redis": "redis", "psycopg": "postgres", "psycopg_pool": "postgres"}
 _FORMS = (
     "expected memory: for mailboxes that die with the process, sqlite:///relative/path.db, "
     "sqlite:////absolute/path.db, postgresql://user@host/database or redis://host:6379/0"
@@ -79,12 +78,5 @@ def _backend(url: str) -> Any:
     module = _BACKENDS.get(url.partition(":")[0].lower()) if ":" in url else None
     if module is None:
         raise ConfigurationError(f"{redact(url)!r} is no place for mailboxes; {_FORMS}")
-    try:
+    with driver_wanted(url):
         return import_module(module)
-    except ModuleNotFoundError as error:
-        extra = _EXTRAS.get((error.name or "").partition(".")[0])
-        if extra is None:
-            raise
-        raise ConfigurationError(
-            f"{redact(url)!r} needs a driver that is not installed: pip install 'afl[{extra}]'"
-        ) from error

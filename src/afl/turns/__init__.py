@@ -21,6 +21,8 @@ _EXPORTS = {
     "open_turns": "afl.turns.opening",
     "MemoryTurns": "afl.turns.memory",
     "SqliteTurns": "afl.turns.sqlite",
+    "PostgresTurns": "afl.turns.postgres",
+    "MongoTurns": "afl.turns.mongo",
     "Turn": "afl.turns.journal",
     **dict.fromkeys(("Policy", "Done", "NotDone", "current_effect"), "afl.turns.effects"),
     "Tokens": "afl.turns.tokens",
@@ -89,7 +91,9 @@ if TYPE_CHECKING:
     from afl.turns.idempotency import open_idempotency as open_idempotency
     from afl.turns.journal import Turn as Turn
     from afl.turns.memory import MemoryTurns as MemoryTurns
+    from afl.turns.mongo import MongoTurns as MongoTurns
     from afl.turns.opening import open_turns as open_turns
+    from afl.turns.postgres import PostgresTurns as PostgresTurns
     from afl.turns.sqlite import SqliteTurns as SqliteTurns
     from afl.turns.tokens import Tokens as Tokens
     from afl.turns.tool_client import AsyncToolClient as AsyncToolClient

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TypeVar
 
 from afl.clock import SYSTEM_CLOCK, Clock, now_ms
@@ -21,8 +21,9 @@ class MemoryShelf:
     """All of it in dictionaries. Whoever changes something has looked at everything before, so
     nothing must ever be undone."""
 
-    def __init__(self) -> None:
-        self.turns: dict[str, TurnRecord] = {}
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.records: dict[str, TurnRecord] = {}
         self.journals: defaultdict[str, list[Line]] = defaultdict(list)
         self.streams: defaultdict[str, list[Delta]] = defaultdict(list)
         self.values: dict[str, bytes] = {}
@@ -30,11 +31,17 @@ class MemoryShelf:
         self.topics: list[str] = []
         self._secret: bytes | None = None
 
+    def now_ms(self) -> int:
+        return now_ms(self._clock)
+
     def turn(self, turn_id: str) -> TurnRecord | None:
-        return self.turns.get(turn_id)
+        return self.records.get(turn_id)
+
+    def turns(self, turn_ids: Collection[str]) -> Sequence[TurnRecord]:
+        return [self.records[each] for each in turn_ids if each in self.records]
 
     def save(self, turn: TurnRecord) -> None:
-        self.turns[turn.id] = turn
+        self.records[turn.id] = turn
 
     def write(self, lines: Sequence[Line]) -> None:
         for each in lines:
@@ -57,7 +64,8 @@ class MemoryShelf:
     def value(self, key: str) -> bytes | None:
         return self.values.get(key)
 
-    def due(self, loop: str, now: int, limit: int) -> Sequence[TurnRecord]:
+    def due(self, loop: str, limit: int) -> Sequence[TurnRecord]:
+        now = self.now_ms()
         found = [each for each in self._due_ever(loop) if _is_due(each, now)]
         return sorted(found, key=lambda each: (each.due or 0, each.created))[:limit]
 
@@ -65,12 +73,14 @@ class MemoryShelf:
         return min((each.due or 0 for each in self._due_ever(loop)), default=None)
 
     def _due_ever(self, loop: str) -> list[TurnRecord]:
-        return [each for each in self.turns.values() if each.loop == loop and each.due is not None]
+        return [
+            each for each in self.records.values() if each.loop == loop and each.due is not None
+        ]
 
     def listed(self, loop: str | None, state: TurnState | None, limit: int) -> Sequence[TurnRecord]:
         found = [
             each
-            for each in reversed(self.turns.values())
+            for each in reversed(self.records.values())
             if loop in (None, each.loop) and state in (None, each.state)
         ]
         return sorted(found, key=lambda each: -each.created)[:limit]
@@ -83,13 +93,13 @@ class MemoryShelf:
     def over(self, ended_before: int, limit: int) -> Sequence[TurnRecord]:
         return [
             each
-            for each in self.turns.values()
+            for each in self.records.values()
             if each.ended is not None and each.ended < ended_before and each.due is None
         ][:limit]
 
     def drop(self, turns: Sequence[TurnRecord]) -> None:
         for each in turns:
-            del self.turns[each.id]
+            del self.records[each.id]
             self.journals.pop(each.id, None)
             self.streams.pop(each.id, None)
         needed = self._needed()
@@ -97,7 +107,7 @@ class MemoryShelf:
 
     def _needed(self) -> set[str | None]:
         lines = (line for journal in self.journals.values() for line in journal)
-        turns = self.turns.values()
+        turns = self.records.values()
         return {each for turn in turns for each in (turn.request, turn.result)} | {
             line.digest for line in lines
         }
@@ -108,7 +118,7 @@ class MemoryShelf:
         deltas = [delta for stream in self.streams.values() for delta in stream]
         small += sum(len((each.text or "").encode()) for each in deltas)
         large = sum(map(len, self.values.values()))
-        return Size(len(self.turns), len(lines), len(self.values), small + large)
+        return Size(len(self.records), len(lines), len(self.values), small + large)
 
     def takers(self, loop: str) -> Sequence[Taker]:
         found = [each for each in self.ready.values() if each.loop == loop]
@@ -143,7 +153,7 @@ class MemoryTurns(StoredTurns):
 
     def __init__(self, *, clock: Clock = SYSTEM_CLOCK) -> None:
         super().__init__(clock)
-        self._shelf = MemoryShelf()
+        self._shelf = MemoryShelf(clock)
         self._lock = threading.Lock()
         self._room = WaitingRoom(clock)
 
@@ -152,7 +162,7 @@ class MemoryTurns(StoredTurns):
         return self._room
 
     def now_ms(self) -> int:
-        return now_ms(self._clock)
+        return self._shelf.now_ms()
 
     def _change(self, fn: Callable[[Shelf], T]) -> T:
         with self._lock:

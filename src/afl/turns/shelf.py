@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -42,8 +42,15 @@ class Taker:
 class Shelf(Protocol):
     """One transaction. What a function that changes something raises undoes all of it."""
 
+    def now_ms(self) -> int:
+        """The time of the store: not before anything was written that could be read here. So ask
+        for it after what is compared with it: who has just written was not set back."""
+
     def turn(self, turn_id: str) -> TurnRecord | None:
         """Nobody else changes it until the transaction is over."""
+
+    def turns(self, turn_ids: Collection[str]) -> Sequence[TurnRecord]:
+        """The same for many: those that are there."""
 
     def save(self, turn: TurnRecord) -> None:
         """In the place of the one with this id, if there is one."""
@@ -62,8 +69,8 @@ class Shelf(Protocol):
 
     def value(self, key: str) -> bytes | None: ...
 
-    def due(self, loop: str, now: int, limit: int) -> Sequence[TurnRecord]:
-        """What is due, the longest first."""
+    def due(self, loop: str, limit: int) -> Sequence[TurnRecord]:
+        """What is due, the longest first, and nobody else just takes."""
 
     def next_due(self, loop: str) -> int | None: ...
 
@@ -75,7 +82,8 @@ class Shelf(Protocol):
         """All TOOL_UNKNOWN entries, the oldest first."""
 
     def over(self, ended_before: int, limit: int) -> Sequence[TurnRecord]:
-        """Turns that ended before this time, of which nobody must be told."""
+        """Turns that ended before this time, of which nobody must be told, and which nobody else
+        just drops."""
 
     def drop(self, turns: Sequence[TurnRecord]) -> None:
         """Delete them, their journals and deltas, and values that nobody else needs."""
@@ -86,7 +94,8 @@ class Shelf(Protocol):
     def keep_taker(self, taker: Taker) -> None:
         """In the place of the one of this loop and owner, if there is one."""
 
-    def drop_takers(self, takers: Sequence[Taker]) -> None: ...
+    def drop_takers(self, takers: Sequence[Taker]) -> None:
+        """Those that are as they were when they were read."""
 
     def size(self) -> Size: ...
 

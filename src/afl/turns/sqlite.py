@@ -5,15 +5,25 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar, cast
+from collections.abc import Callable, Collection, Sequence
+from typing import TypeVar, cast
 
 from afl.clock import SYSTEM_CLOCK, Clock
 from afl.db.migrations import migrate
-from afl.db.sqlite import Reader, Row, Transaction, open_database
+from afl.db.sqlite import Reader, Transaction, open_database
 from afl.db.wake import Bell
 from afl.errors import StoreClosed
-from afl.turns.api import Delta, Kind, Size, TurnRecord, TurnState
+from afl.turns.api import Delta, Size, TurnRecord, TurnState
+from afl.turns.rows import (
+    DELTA_FIELDS,
+    LINE_FIELDS,
+    TURN_FIELDS,
+    delta_row,
+    line_of_row,
+    line_row,
+    turn_of,
+    turn_row,
+)
 from afl.turns.shelf import Line, Shelf, Taker
 from afl.turns.sqlite_schema import COMPONENT, MIGRATIONS
 from afl.turns.stored import StoredTurns
@@ -22,20 +32,17 @@ T = TypeVar("T")
 
 DEFAULT_ADDRESS = "sqlite:///./afl.db"
 
-_FIELDS = tuple(TurnRecord.__dataclass_fields__)
-_STATE = _FIELDS.index("state")
-_COLUMNS = ", ".join(_FIELDS)
+_COLUMNS = ", ".join(TURN_FIELDS)
 _TURN = f"SELECT {_COLUMNS} FROM turn"
-_CHANGED = ", ".join(f"{each} = excluded.{each}" for each in _FIELDS[1:])
+_CHANGED = ", ".join(f"{each} = excluded.{each}" for each in TURN_FIELDS[1:])
 _SAVE = f"""\
-INSERT INTO turn ({_COLUMNS}) VALUES ({", ".join("?" * len(_FIELDS))})
+INSERT INTO turn ({_COLUMNS}) VALUES ({", ".join("?" * len(TURN_FIELDS))})
 ON CONFLICT (id) DO UPDATE SET {_CHANGED}"""
-_LINE = """\
-SELECT turn_id, seq, kind, name, call_id, arguments, fence, at, value, digest FROM turn_entry"""
-_DELTA = "SELECT turn_id, after, number, call_id, text, fence, at FROM turn_delta"
-_STREAM = """\
-INSERT INTO turn_delta (turn_id, after, number, call_id, text, fence, at)
-VALUES (?, ?, ?, ?, ?, ?, ?)"""
+_LINE = f"SELECT {', '.join(LINE_FIELDS)} FROM turn_entry"
+_DELTA = f"SELECT {', '.join(DELTA_FIELDS)} FROM turn_delta"
+_STREAM = f"""\
+INSERT INTO turn_delta ({", ".join(DELTA_FIELDS)})
+VALUES ({", ".join("?" * len(DELTA_FIELDS))})"""
 _TAKERS = "SELECT loop, owner, lease_ms, until FROM turn_taker WHERE loop = ? ORDER BY owner"
 _KEEP_TAKER = """\
 INSERT INTO turn_taker (loop, owner, lease_ms, until) VALUES (?, ?, ?, ?)
@@ -71,8 +78,9 @@ SELECT
 class SqliteShelf:
     """A transaction of the file; or a view, which nobody changes."""
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: Reader, now_ms: Callable[[], int]) -> None:
         self._reader = reader
+        self.now_ms = now_ms
 
     @property
     def _tx(self) -> Transaction:
@@ -80,20 +88,24 @@ class SqliteShelf:
 
     def turn(self, turn_id: str) -> TurnRecord | None:
         row = self._reader.query_one(f"{_TURN} WHERE id = ?", (turn_id,))
-        return None if row is None else _record(row)
+        return None if row is None else turn_of(row)
+
+    def turns(self, turn_ids: Collection[str]) -> Sequence[TurnRecord]:
+        found = map(self.turn, turn_ids)
+        return [each for each in found if each is not None]
 
     def save(self, turn: TurnRecord) -> None:
-        self._tx.execute(_SAVE, [getattr(turn, each) for each in _FIELDS])
+        self._tx.execute(_SAVE, turn_row(turn))
 
     def write(self, lines: Sequence[Line]) -> None:
-        self._tx.executemany(_WRITE, map(_row, lines))
+        self._tx.executemany(_WRITE, map(line_row, lines))
 
     def lines(self, turn_id: str, after: int) -> Sequence[Line]:
         sql = f"{_LINE} WHERE turn_id = ? AND seq > ? ORDER BY seq"
-        return [_line(row) for row in self._reader.query_all(sql, (turn_id, after))]
+        return [line_of_row(row) for row in self._reader.query_all(sql, (turn_id, after))]
 
     def stream(self, deltas: Sequence[Delta]) -> None:
-        self._tx.executemany(_STREAM, map(_delta_row, deltas))
+        self._tx.executemany(_STREAM, map(delta_row, deltas))
 
     def deltas(self, turn_id: str, after: int, number: int) -> Sequence[Delta]:
         sql = f"{_DELTA} WHERE turn_id = ? AND number > ? AND after >= ? ORDER BY number"
@@ -106,9 +118,9 @@ class SqliteShelf:
         row = self._reader.query_one("SELECT value FROM turn_value WHERE digest = ?", (key,))
         return None if row is None else row[0]
 
-    def due(self, loop: str, now: int, limit: int) -> Sequence[TurnRecord]:
-        facts = {"loop": loop, "now": now, "limit": limit}
-        return [_record(row) for row in self._reader.query_all(_DUE, facts)]
+    def due(self, loop: str, limit: int) -> Sequence[TurnRecord]:
+        facts = {"loop": loop, "now": self.now_ms(), "limit": limit}
+        return [turn_of(row) for row in self._reader.query_all(_DUE, facts)]
 
     def next_due(self, loop: str) -> int | None:
         row = self._reader.query_one(_NEXT_DUE, (loop,))
@@ -116,13 +128,13 @@ class SqliteShelf:
 
     def listed(self, loop: str | None, state: TurnState | None, limit: int) -> Sequence[TurnRecord]:
         facts = {"loop": loop, "state": state, "limit": limit}
-        return [_record(row) for row in self._reader.query_all(_LISTED, facts)]
+        return [turn_of(row) for row in self._reader.query_all(_LISTED, facts)]
 
     def unknown(self) -> Sequence[Line]:
-        return [_line(row) for row in self._reader.query_all(_UNKNOWN)]
+        return [line_of_row(row) for row in self._reader.query_all(_UNKNOWN)]
 
     def over(self, ended_before: int, limit: int) -> Sequence[TurnRecord]:
-        return [_record(row) for row in self._reader.query_all(_OVER, (ended_before, limit))]
+        return [turn_of(row) for row in self._reader.query_all(_OVER, (ended_before, limit))]
 
     def drop(self, turns: Sequence[TurnRecord]) -> None:
         for turn in turns:
@@ -163,26 +175,6 @@ class SqliteShelf:
         self._tx.announce(topic)
 
 
-def _record(row: Row) -> TurnRecord:
-    facts: list[Any] = list(row)
-    facts[_STATE] = TurnState(facts[_STATE])
-    return TurnRecord(*facts)
-
-
-def _line(row: Row) -> Line:
-    return Line(row[0], row[1], Kind(row[2]), *row[3:])
-
-
-def _row(line: Line) -> tuple[Any, ...]:
-    facts = (line.turn_id, line.seq, line.kind, line.name, line.call_id, line.arguments)
-    return (*facts, line.fence, line.at, line.value, line.digest)
-
-
-def _delta_row(delta: Delta) -> tuple[Any, ...]:
-    place = (delta.turn_id, delta.after, delta.number)
-    return (*place, delta.call_id, delta.text, delta.fence, delta.at)
-
-
 class SqliteTurns(StoredTurns):
     """A turn store in a SQLite file. Several processes may share the file.
 
@@ -214,11 +206,11 @@ class SqliteTurns(StoredTurns):
 
     def _change(self, fn: Callable[[Shelf], T]) -> T:
         self._require_open()
-        return self._database.write(lambda tx: fn(SqliteShelf(tx)))
+        return self._database.write(lambda tx: fn(SqliteShelf(tx, self.now_ms)))
 
     def _look(self, fn: Callable[[Shelf], T]) -> T:
         self._require_open()
-        return self._database.read(lambda reader: fn(SqliteShelf(reader)))
+        return self._database.read(lambda reader: fn(SqliteShelf(reader, self.now_ms)))
 
     def _require_open(self) -> None:
         if self._is_closed:

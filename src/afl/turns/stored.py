@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 import secrets
 import threading
-from abc import ABC, abstractmethod
-from collections import Counter
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
-from afl.clock import Clock
-from afl.errors import NotFound, StoreClosed
+from afl.errors import NotFound
 from afl.turns import outside, rules, streams, whole
 from afl.turns.api import (
     Claim,
@@ -27,42 +25,20 @@ from afl.turns.api import (
     TurnRecord,
     TurnState,
 )
+from afl.turns.attending import Attending
 from afl.turns.errors import TurnNotFound
-from afl.turns.shelf import Shelf, Taker, entry_of, kept
+from afl.turns.shelf import Shelf, entry_of, kept
 from afl.turns.values import digest, encode
 from afl.turns.whole import WholeTurn
 
 T = TypeVar("T")
 
-#: Waiters look again after this time, whatever they were told: the clock may have been set.
-_LOOK_S = 1.0
-#: So many turns are pruned in one commit.
-_PRUNED = 200
 
-
-class WakeUps(Protocol):
-    def count(self, topic: str) -> int: ...
-
-    def wait(
-        self,
-        topic: str,
-        seen: int,
-        timeout: float | None = None,
-        stop: threading.Event | None = None,
-    ) -> bool: ...
-
-    def attend(self, topic: str, told: Callable[[], None]) -> Callable[[], None]: ...
-
-
-class StoredTurns(ABC):
+class StoredTurns(Attending):
     """Implements `TurnStore`. Subclasses say how transactions and wake-ups go."""
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._is_closed = False
-        #: What anybody waits for now, and how many.
-        self._awaited: Counter[str] = Counter()
-        self._awaiting = threading.Lock()
+    #: So many turns are pruned in one commit.
+    _most_pruned = 200
 
     @abstractmethod
     def now_ms(self) -> int: ...
@@ -76,11 +52,11 @@ class StoredTurns(ABC):
 
     @abstractmethod
     def _look(self, fn: Callable[[Shelf], T]) -> T:
-        """Run it on a consistent view, to which it does nothing."""
+        """Run it on a shelf, to which it does nothing: it asks one question."""
 
-    @property
-    @abstractmethod
-    def _bell(self) -> WakeUps: ...
+    def _view(self, fn: Callable[[Shelf], T]) -> T:
+        """The same for several questions, which all see one moment."""
+        return self._look(fn)
 
     # Being done
 
@@ -91,39 +67,44 @@ class StoredTurns(ABC):
             if known is not None:
                 rules.require_same_request(known, digest(new.request))
                 return known
-            turn = rules.accepted(turn_id, new, kept(shelf, new.request), self.now_ms())
+            turn = rules.accepted(turn_id, new, kept(shelf, new.request), shelf.now_ms())
             return self._saved(shelf, turn)
 
         return self._change(change)
 
     def begin(self, turn_id: str, owner: str, lease_ms: int) -> TurnRecord:
         def change(shelf: Shelf) -> TurnRecord:
-            turn = rules.began(_found(shelf, turn_id), owner, lease_ms, self.now_ms())
+            turn = rules.began(_found(shelf, turn_id), owner, lease_ms, shelf.now_ms())
             return self._moved(shelf, turn)
 
         return self._change(change)
 
     def claim_due(self, loop: str, owner: str, lease_ms: int, limit: int) -> list[TurnRecord]:
         def change(shelf: Shelf) -> list[TurnRecord]:
-            now = self.now_ms()
-            found = shelf.due(loop, now, limit)
-            claimed = (rules.claimed(each, owner, lease_ms, now) for each in found)
+            found = shelf.due(loop, limit)
+            now = shelf.now_ms()
+            claimed = [rules.claimed(each, owner, lease_ms, now) for each in found]
             return [self._moved(shelf, each) for each in claimed]
 
         # Most looks find nothing, and need no commit.
-        if not self._look(lambda shelf: shelf.due(loop, self.now_ms(), 1)):
+        if not self._look(lambda shelf: shelf.due(loop, 1)):
             return []
         return self._change(change)
 
     def extend(self, claims: Sequence[Claim], lease_ms: int) -> list[bool]:
-        def one(shelf: Shelf, claim: Claim) -> bool:
-            turn = shelf.turn(claim.turn_id)
-            longer = turn and rules.extended(turn, claim, lease_ms, self.now_ms())
-            if longer:
-                shelf.save(longer)
-            return longer is not None
+        def change(shelf: Shelf) -> list[bool]:
+            held = {each.id: each for each in shelf.turns({each.turn_id for each in claims})}
+            now = shelf.now_ms()
+            turns = [held.get(each.turn_id) for each in claims]
+            longer = [
+                turn and rules.extended(turn, claim, lease_ms, now)
+                for turn, claim in zip(turns, claims, strict=True)
+            ]
+            for each in {each.id: each for each in longer if each is not None}.values():
+                shelf.save(each)
+            return [each is not None for each in longer]
 
-        return self._change(lambda shelf: [one(shelf, each) for each in claims])
+        return self._change(change)
 
     def append(self, claim: Claim, entries: Sequence[NewEntry]) -> TurnRecord:
         return self._change(lambda shelf: self._saved(shelf, self._write(shelf, claim, entries)))
@@ -133,7 +114,7 @@ class StoredTurns(ABC):
             turn = _found(shelf, claim.turn_id)
             rules.require_current(turn, claim)
             rules.require_latest(turn, after)
-            return self._saved(shelf, streams.said(shelf, turn, call_id, text, self.now_ms()))
+            return self._saved(shelf, streams.said(shelf, turn, call_id, text, shelf.now_ms()))
 
         return self._change(change)
 
@@ -142,7 +123,7 @@ class StoredTurns(ABC):
 
         def change(shelf: Shelf) -> TurnRecord:
             turn = self._write(shelf, claim, entries, is_left=True)
-            return self._saved(shelf, rules.paused(turn, pause, self.now_ms()))
+            return self._saved(shelf, rules.paused(turn, pause, shelf.now_ms()))
 
         return self._change(change)
 
@@ -150,7 +131,7 @@ class StoredTurns(ABC):
         def change(shelf: Shelf) -> TurnRecord:
             turn = self._write(shelf, claim, entries, is_left=True)
             result = None if ending.result is None else kept(shelf, ending.result)
-            return self._saved(shelf, rules.finished(turn, ending, result, self.now_ms()))
+            return self._saved(shelf, rules.finished(turn, ending, result, shelf.now_ms()))
 
         return self._change(change)
 
@@ -160,14 +141,14 @@ class StoredTurns(ABC):
     def _write(
         self, shelf: Shelf, claim: Claim, entries: Sequence[NewEntry], *, is_left: bool = False
     ) -> TurnRecord:
-        turn, now = _found(shelf, claim.turn_id), self.now_ms()
+        turn, now = _found(shelf, claim.turn_id), shelf.now_ms()
         rules.require_current(turn, claim)
         turn = streams.heard(shelf, turn, entries, now, is_left=is_left)
         return outside.written(shelf, turn, entries, claim.fence, now)
 
     def _moved(self, shelf: Shelf, turn: TurnRecord) -> TurnRecord:
         """Under a new fence: whoever had the turn says nothing more."""
-        return self._saved(shelf, streams.voided(shelf, turn, self.now_ms()))
+        return self._saved(shelf, streams.voided(shelf, turn, shelf.now_ms()))
 
     def _saved(self, shelf: Shelf, turn: TurnRecord) -> TurnRecord:
         shelf.save(turn)
@@ -183,14 +164,14 @@ class StoredTurns(ABC):
 
     def wake(self, turn_id: str) -> TurnRecord:
         def change(shelf: Shelf) -> TurnRecord:
-            return self._moved(shelf, rules.woken(_found(shelf, turn_id), self.now_ms()))
+            return self._moved(shelf, rules.woken(_found(shelf, turn_id), shelf.now_ms()))
 
         return self._change(change)
 
     def cancel(self, turn_id: str, reason: str) -> TurnRecord:
         def change(shelf: Shelf) -> TurnRecord:
             return self._moved(
-                shelf, rules.cancelled(_found(shelf, turn_id), reason, self.now_ms())
+                shelf, rules.cancelled(_found(shelf, turn_id), reason, shelf.now_ms())
             )
 
         return self._change(change)
@@ -198,13 +179,13 @@ class StoredTurns(ABC):
     def give_input(self, turn_id: str, call_id: str, value: bytes) -> TurnRecord:
         def change(shelf: Shelf) -> TurnRecord:
             turn = _found(shelf, turn_id)
-            return self._saved(shelf, outside.given(shelf, turn, call_id, value, self.now_ms()))
+            return self._saved(shelf, outside.given(shelf, turn, call_id, value, shelf.now_ms()))
 
         return self._change(change)
 
     def settle(self, turn_id: str, call_id: str, outcome: Outcome, value: bytes) -> TurnRecord:
         def change(shelf: Shelf) -> TurnRecord:
-            turn, now = _found(shelf, turn_id), self.now_ms()
+            turn, now = _found(shelf, turn_id), shelf.now_ms()
             return self._saved(shelf, outside.settled(shelf, turn, call_id, outcome, value, now))
 
         return self._change(change)
@@ -219,14 +200,14 @@ class StoredTurns(ABC):
             _found(shelf, turn_id)
             return [entry_of(shelf, each) for each in shelf.lines(turn_id, after)]
 
-        return self._look(look)
+        return self._view(look)
 
     def read_stream(self, turn_id: str, after: int = 0, number: int = 0) -> Sequence[Entry | Delta]:
         def look(shelf: Shelf) -> Sequence[Entry | Delta]:
             _found(shelf, turn_id)
             return streams.read(shelf, turn_id, after, number)
 
-        return self._look(look)
+        return self._view(look)
 
     def value(self, digest: str) -> bytes:
         found = self._look(lambda shelf: shelf.value(digest))
@@ -240,7 +221,7 @@ class StoredTurns(ABC):
         return self._look(lambda shelf: shelf.listed(loop, state, max(limit, 0)))
 
     def effects(self, limit: int = 100) -> Sequence[Entry]:
-        return self._look(lambda shelf: outside.unsettled(shelf, limit))
+        return self._view(lambda shelf: outside.unsettled(shelf, limit))
 
     def size(self) -> Size:
         return self._look(lambda shelf: shelf.size())
@@ -248,11 +229,11 @@ class StoredTurns(ABC):
     # Waiting
 
     def wait_due(self, loop: str, timeout: float | None, stop: threading.Event) -> bool:
-        def ms_left() -> float:
-            due = self._look(lambda shelf: shelf.next_due(loop))
-            return math.inf if due is None else due - self.now_ms()
+        def left(shelf: Shelf) -> float:
+            due = shelf.next_due(loop)
+            return math.inf if due is None else due - shelf.now_ms()
 
-        return self._wait(_loop_topic(loop), ms_left, timeout, stop)
+        return self._wait(_loop_topic(loop), lambda: self._look(left), timeout, stop)
 
     def wait_news(self, turn: TurnRecord, timeout: float | None, stop: threading.Event) -> bool:
         def ms_left() -> float:
@@ -260,58 +241,14 @@ class StoredTurns(ABC):
 
         return self._wait(_turn_topic(turn.id), ms_left, timeout, stop)
 
-    def _wait(
-        self,
-        topic: str,
-        ms_left: Callable[[], float],
-        timeout: float | None,
-        stop: threading.Event,
-    ) -> bool:
-        deadline = math.inf if timeout is None else self._clock.monotonic() + timeout
-        self._await(topic, 1)
-        try:
-            while not (self._is_closed or stop.is_set()):
-                seen = self._bell.count(topic)
-                try:
-                    left = ms_left() / 1000
-                except StoreClosed:
-                    return False
-                patience = deadline - self._clock.monotonic()
-                if left <= 0 or patience <= 0:
-                    return left <= 0
-                self._bell.wait(topic, seen, min(left, patience, _LOOK_S), stop)
-        finally:
-            self._await(topic, -1)
-        return False
-
     def watch(self, turn_id: str, told: Callable[[], None]) -> Callable[[], None]:
-        topic = _turn_topic(turn_id)
-        part = self._bell.attend(topic, told)
-        self._await(topic, 1)
-
-        def end() -> None:
-            self._await(topic, -1)
-            part()
-
-        return end
-
-    def _await(self, topic: str, change: int) -> None:
-        """So many more wait for it: who closes the store rings it."""
-        with self._awaiting:
-            self._awaited[topic] += change
-            if not self._awaited[topic]:
-                del self._awaited[topic]
-
-    def _all_awaited(self) -> tuple[str, ...]:
-        with self._awaiting:
-            return tuple(self._awaited)
+        return self._watch(_turn_topic(turn_id), told)
 
     # Who can take turns
 
     def announce(self, loop: str, owner: str, lease_ms: int, *, is_news: bool = False) -> None:
         def change(shelf: Shelf) -> None:
-            now = self.now_ms()
-            is_new = streams.announced(shelf, Taker(loop, owner, lease_ms, now + lease_ms), now)
+            is_new = streams.announced(shelf, loop, owner, lease_ms)
             if is_new or is_news:
                 shelf.announce(_takers_topic(loop))
 
@@ -325,7 +262,7 @@ class StoredTurns(ABC):
         self._change(change)
 
     def takers(self, loop: str, since: int = 0) -> Sequence[str]:
-        return self._look(lambda shelf: streams.ready(shelf, loop, since, self.now_ms()))
+        return self._look(lambda shelf: streams.ready(shelf, loop, since))
 
     def wait_takers(
         self,
@@ -344,13 +281,16 @@ class StoredTurns(ABC):
 
     def prune(self, ended_before: int) -> int:
         def change(shelf: Shelf) -> int:
-            over = shelf.over(ended_before, _PRUNED)
+            over = shelf.over(ended_before, self._most_pruned)
             shelf.drop(over)
             return len(over)
 
         total = 0
         while self._look(lambda shelf: shelf.over(ended_before, 1)):
-            total += self._change(change)
+            pruned = self._change(change)
+            total += pruned
+            if not pruned:
+                break  # somebody else is at it
         return total
 
     def secret(self) -> bytes:
@@ -371,7 +311,7 @@ class StoredTurns(ABC):
         return found
 
     def whole(self, turn_id: str) -> WholeTurn | None:
-        return self._look(lambda shelf: whole.read(shelf, turn_id))
+        return self._view(lambda shelf: whole.read(shelf, turn_id))
 
     def take_over(self, turn: WholeTurn) -> bool:
         """Keep a turn of another store as it was there, unless it is here; whether it was not."""

@@ -53,17 +53,19 @@ def _place(event: Entry | Delta) -> tuple[int, int]:
 # Who is ready
 
 
-def ready(shelf: Shelf, loop: str, since: int, now: int) -> list[str]:
-    found = [each for each in shelf.takers(loop) if _is_ready(each, now)]
+def ready(shelf: Shelf, loop: str, since: int) -> list[str]:
+    known, now = shelf.takers(loop), shelf.now_ms()
+    found = [each for each in known if _is_ready(each, now)]
     return [each.owner for each in found if each.until - each.lease_ms >= since]
 
 
-def announced(shelf: Shelf, taker: Taker, now: int) -> bool:
+def announced(shelf: Shelf, loop: str, owner: str, lease_ms: int) -> bool:
     """Whether that is news. Those who went without a word are forgotten."""
-    known = shelf.takers(taker.loop)
-    shelf.drop_takers([each for each in known if not _is_ready(each, now)])
-    shelf.keep_taker(taker)
-    return all(each.owner != taker.owner or not _is_ready(each, now) for each in known)
+    known, now = shelf.takers(loop), shelf.now_ms()
+    gone = [each for each in known if not _is_ready(each, now)]
+    shelf.drop_takers([each for each in gone if each.owner != owner])
+    shelf.keep_taker(Taker(loop, owner, lease_ms, now + lease_ms))
+    return all(each.owner != owner or each in gone for each in known)
 
 
 def _is_ready(taker: Taker, now: int) -> bool:

@@ -99,6 +99,12 @@ class MongoDatabase(Held):
         with errors_translated(self.place):
             return fn(Reader(self.majority))
 
+    def view(self, fn: Callable[[Reader], T]) -> T:
+        """Like `read`, for who only asks; but all questions see the same moment."""
+        self.check()
+        with errors_translated(self.place), self.client.start_session(snapshot=True) as session:
+            return fn(Reader(self.majority, session))
+
     @contextmanager
     def session(self) -> Iterator[ClientSession]:
         """For transactions. Errors of MongoDB come out as they are."""

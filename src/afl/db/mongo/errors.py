@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from bson.errors import InvalidDocument
 from pymongo import errors
 
+from afl.db.refusals import not_text, too_large_number
 from afl.errors import AflError, ConfigurationError, Conflict, StoreMisused, StoreUnavailable
 
 _REFUSED_CODES = {13, 18, 8000}  # not authorized, authentication failed, the same at Atlas
@@ -88,7 +89,7 @@ def _of_server(error: errors.OperationFailure, place: str) -> AflError | Excepti
 
 def too_large(place: str) -> StoreMisused:
     return StoreMisused(
-        f"{place}: a step, task or other record is larger than 16 MB, which is the most that a "
+        f"{place}: a record or value is larger than 16 MB, which is the most that a "
         "document of MongoDB may have; keep large values elsewhere and hand over where they are"
     )
 
@@ -120,12 +121,9 @@ def refusing() -> Iterator[None]:
     try:
         yield
     except UnicodeEncodeError as error:
-        raise StoreMisused(
-            f"text that is not valid Unicode cannot be kept: {error.reason} at position "
-            f"{error.start}; replace such characters first"
-        ) from error
+        raise not_text(error) from error
     except OverflowError as error:
-        raise StoreMisused("a number does not fit into 64 bits; hand it over as text") from error
+        raise too_large_number() from error
     except InvalidDocument as error:
         raise StoreMisused(f"a field has a value of the wrong kind: {error}") from error
 

@@ -22,7 +22,7 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 from afl.clock import SYSTEM_CLOCK, Clock
 from afl.db.postgres.address import connection_info, place_of
 from afl.db.postgres.errors import errors_translated
-from afl.db.postgres.transacting import transacted
+from afl.db.postgres.transacting import transacted, viewed
 from afl.db.postgres.transaction import CHANNEL, Reader, Transaction
 from afl.db.remote_bell import RemoteBell
 from afl.db.sharing import Held, Registry
@@ -116,6 +116,11 @@ class PostgresDatabase(Held):
                 reader.end()
 
         return self._run(run)
+
+    def view(self, fn: Callable[[Reader], T]) -> T:
+        """Like `read`; but all questions see the same moment."""
+
+        return self._run(lambda connection: viewed(connection, fn))
 
     def write(self, fn: Callable[[Transaction], T], *, told: int | None = None) -> T:
         """Like `transact`, with announcements and the time. `told` is the time of tests."""

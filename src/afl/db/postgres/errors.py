@@ -9,6 +9,7 @@ import psycopg
 from psycopg import errors
 from psycopg_pool import PoolTimeout
 
+from afl.db.refusals import not_text, too_large_number
 from afl.errors import AflError, ConfigurationError, Conflict, StoreMisused, StoreUnavailable
 
 _REFUSED = (
@@ -89,3 +90,23 @@ def errors_translated(place: str) -> Iterator[None]:
         if meaning is error:
             raise
         raise meaning from error
+
+
+@contextmanager
+def refusing() -> Iterator[None]:
+    """Raise StoreMisused where a value cannot be kept; all else comes out as it is."""
+    try:
+        yield
+    except UnicodeEncodeError as error:
+        raise not_text(error) from error
+    except (errors.NumericValueOutOfRange, OverflowError) as error:
+        raise too_large_number() from error
+    except errors.ProgramLimitExceeded as error:
+        raise StoreMisused(f"a name or key is too long: {error}; use a shorter one") from error
+    except (
+        errors.DataError,
+        errors.NotNullViolation,
+        errors.DatatypeMismatch,
+        errors.ProgrammingError,
+    ) as error:
+        raise StoreMisused(f"a field has a value of the wrong kind: {error}") from error

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from afl.db.postgres.transaction import Transaction
+from afl.db.postgres.transaction import Reader, Transaction
 from afl.errors import StoreMisused
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ T = TypeVar("T")
 SERVER_TIME = """\
 coalesce(%(told)s::bigint, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint)"""
 _BEGIN = f"BEGIN; SELECT {SERVER_TIME}"
+_VIEW = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 
 def begin(connection: Connection, told: int | None) -> int:
@@ -61,3 +62,14 @@ def transacted(connection: Connection, told: int | None, fn: Callable[[Transacti
         tx.end()
     commit(connection)
     return value
+
+
+def viewed(connection: Connection, fn: Callable[[Reader], T]) -> T:
+    """Run `fn`, which only asks, on the state of one moment."""
+    connection.execute(_VIEW, prepare=False)
+    reader = Reader(connection)
+    try:
+        return fn(reader)
+    finally:
+        reader.end()
+        roll_back(connection)  # there is nothing to commit

@@ -16,11 +16,11 @@ from afl.db.postgres import (
     migrate,
     open_postgres,
 )
+from afl.db.postgres.errors import refusing
 from afl.db.postgres.text import topic_of
 from afl.db.postgres.transacting import SERVER_TIME
 from afl.errors import StoreClosed, StoreMisused, StoreUnavailable
 from afl.ids import new_id
-from afl.runtime.postgres_store.refusals import refusing
 from afl.runtime.postgres_store.schema import COMPONENT, MIGRATIONS
 
 P = ParamSpec("P")

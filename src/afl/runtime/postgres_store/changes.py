@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from afl.db.postgres import Transaction
+from afl.db.postgres.errors import refusing
 from afl.runtime.persistence import IterationChanges
 from afl.runtime.postgres_store import flows, runs, steps, tasks
 from afl.runtime.postgres_store.catalog import EVENTS, LOGS
 from afl.runtime.postgres_store.flows import WORKFLOWS
 from afl.runtime.postgres_store.holding import Holding
-from afl.runtime.postgres_store.refusals import refusing
 
 
 def apply(tx: Transaction, changes: IterationChanges, holding: Holding | None = None) -> None:

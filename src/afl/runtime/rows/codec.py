@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from afl.db.refusals import not_text
 from afl.errors import StoreMisused
 
 _encode = msgspec.json.Encoder().encode
@@ -45,13 +46,6 @@ def from_json(text: str) -> Any:
 def reader_of(kind: Any) -> Callable[[str], Any]:
     """What reads JSON text of values of one type."""
     return msgspec.json.Decoder(kind).decode
-
-
-def not_text(error: UnicodeEncodeError) -> StoreMisused:
-    return StoreMisused(
-        f"text that is not valid Unicode cannot be kept: {error.reason} at position {error.start}; "
-        "replace such characters first"
-    )
 
 
 def _has_odd_number(value: Any) -> bool:

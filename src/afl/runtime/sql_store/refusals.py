@@ -6,8 +6,8 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from afl.db.refusals import not_text, too_large_number
 from afl.errors import StoreMisused
-from afl.runtime.rows.codec import not_text
 
 #: A missing value, and one of the wrong kind. Python has no name for the second before 3.12.
 _WRONG_VALUE = (sqlite3.SQLITE_CONSTRAINT_NOTNULL, 3091)
@@ -29,7 +29,7 @@ def _meaning(error: Exception) -> StoreMisused | None:
     if isinstance(error, UnicodeEncodeError):
         return not_text(error)
     if isinstance(error, OverflowError):
-        return StoreMisused("a number does not fit into 64 bits; hand it over as text")
+        return too_large_number()
     is_wrong = getattr(error, "sqlite_errorcode", None) in _WRONG_VALUE
     if is_wrong or str(error).startswith("Error binding parameter"):
         return StoreMisused(f"a field has a value of the wrong kind: {error}")

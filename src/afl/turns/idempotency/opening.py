@@ -4,25 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from afl.db.drivers import driver_wanted
 from afl.errors import ConfigurationError
 from afl.log import redact
 from afl.turns.idempotency.api import Cells, IdempotencyStore
-
-_EXTRAS = {"redis": "redis", "psycopg": "postgres", "psycopg_pool": "postgres"}
 
 
 def open_idempotency(url: str, **options: Any) -> IdempotencyStore:
     """Keys at a URL; `options` are those of `IdempotencyStore`. Raises ConfigurationError for one
     that names no place, or if its driver is not installed; StoreUnavailable."""
-    try:
+    with driver_wanted(url):
         return IdempotencyStore(_cells(url), **options)
-    except ModuleNotFoundError as error:
-        extra = _EXTRAS.get((error.name or "").partition(".")[0])
-        if extra is None:
-            raise
-        raise ConfigurationError(
-            f"{redact(url)!r} needs a driver that is not installed: pip install 'afl[{extra}]'"
-        ) from error
 
 
 def _cells(url: str) -> Cells:

@@ -180,13 +180,15 @@ class DueContract(TurnExam):
         other.watch(beside.id, told_beside.set)
         turn = store.append(turn.claim, [note("news")])
         assert told.wait(self.patience_s)
-        assert not told_beside.is_set()
+        assert self.has_late_news or not told_beside.is_set()
         end()
-        told.clear()
-        store.append(turn.claim, [note("more")])
-        store.append(beside.claim, [note("news")])
-        # One after the other: the second is heard, so the first would have been.
-        assert told_beside.wait(self.patience_s)
+        for _ in range(2):  # once for what was just being told
+            told.clear()
+            told_beside.clear()
+            turn = store.append(turn.claim, [note("more")])
+            beside = store.append(beside.claim, [note("news")])
+            # One after the other: the second is heard, so the first would have been.
+            assert told_beside.wait(self.patience_s)
         assert not told.is_set()
 
     def test_who_watches_a_turn_is_called_when_the_store_is_closed(self, stores: Stores) -> None:

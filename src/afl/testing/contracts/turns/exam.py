@@ -27,6 +27,8 @@ class TurnExam:
 
     #: How long, in real seconds, to wait for what must happen at once.
     patience_s = 20.0
+    #: Whether news of what was written before somebody watched may come after that.
+    has_late_news = False
 
     @pytest.fixture
     def clock(self) -> FakeClock:
