@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+import pytest
 from tests.contracts import mongo_stores, postgres_stores
 
 from afl.clock import FakeClock, now_ms
@@ -31,6 +32,14 @@ def on_mongo(url: str) -> Open:
 
 
 PLACES = {"postgres": on_postgres, "mongo": on_mongo}
+SERVERS = list(PLACES)
+
+
+def emptied(request: pytest.FixtureRequest) -> str:
+    """The URL of the server that a parameter names, without turns."""
+    url: str = request.getfixturevalue(f"{request.param}_url")
+    PLACES[request.param](url)
+    return url
 
 
 def wait_until_heard(store: TurnStore) -> None:

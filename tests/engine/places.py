@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -12,6 +12,7 @@ import pymongo
 from psycopg.errors import ObjectInUse
 
 from afl.clock import SYSTEM_CLOCK, Clock, now_ms
+from afl.db.mongo import Collection
 from afl.ids import new_id
 from afl.runtime.mongo_store import MongoStore
 from afl.runtime.mongo_store.schema import COLLECTIONS
@@ -19,6 +20,8 @@ from afl.runtime.postgres_store import PostgresStore
 from afl.runtime.sql_store import SqliteStore
 
 Store = SqliteStore | PostgresStore | MongoStore
+#: Opens a store at a place, which makes what it needs there.
+Prepare = Callable[[str], Any]
 
 _PATIENCE_S = 20.0
 
@@ -70,11 +73,11 @@ def _files(place: str) -> Iterator[Path]:
 class Databases:
     """Of one server. The first one has the tables, and is copied for all others."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, prepare: Prepare = PostgresStore) -> None:
         self._url = url
         self._made: list[str] = []
         self._template = self._create("template0")
-        PostgresStore(self._template).close()
+        prepare(self._template).close()
 
     def new(self) -> str:
         return self.copy(self._template)
@@ -116,8 +119,15 @@ def _name(place: str) -> str:
 class MongoDatabases:
     """Of one server. Making collections and indexes takes long: what is removed is used again."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(
+        self,
+        url: str,
+        prepare: Prepare = MongoStore,
+        collections: Sequence[Collection] = COLLECTIONS,
+    ) -> None:
         self._url = url
+        self._prepare = prepare
+        self._collections = collections
         self._client: pymongo.MongoClient[dict[str, Any]] = pymongo.MongoClient(url)
         self._free: list[str] = []
 
@@ -125,19 +135,19 @@ class MongoDatabases:
         if self._free:
             return self._free.pop()
         place = f"{self._url}/afl_{new_id()[:8]}"
-        MongoStore(place).close()
+        self._prepare(place).close()
         return place
 
     def copy(self, place: str) -> str:
         made = self.new()
         source, target = (self._client[_name(each)] for each in (place, made))
-        for each in COLLECTIONS:
+        for each in self._collections:
             if documents := list(source[each.name].find()):
                 target[each.name].insert_many(documents)
         return made
 
     def remove(self, place: str) -> None:
-        for each in COLLECTIONS:
+        for each in self._collections:
             self._client[_name(place)][each.name].delete_many({})
         self._free.append(place)
 

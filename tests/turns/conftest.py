@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.contracts.remote_turns import SERVERS, emptied
+from tests.engine.profile import IS_STORM
 from tests.loops.conftest import events, memory_office, office, sqlite_office  # noqa: F401
 from tests.loops.office import Office
 from tests.turns.lab import TurnLab
@@ -35,11 +37,12 @@ def tools_port() -> Iterator[int]:
         yield process.port
 
 
-@pytest.fixture
-def turns(office: Office) -> Iterator[TurnStore]:  # noqa: F811
-    """At the same place as the mailboxes."""
+@pytest.fixture(params=["beside", *SERVERS] if IS_STORM else ["beside"])
+def turns(office: Office, request: pytest.FixtureRequest) -> Iterator[TurnStore]:  # noqa: F811
+    """At the same place as the mailboxes, or on a server."""
     is_memory = office.url.startswith("memory:")
-    store = open_turns("memory:" if is_memory else office.url)
+    url = "memory:" if is_memory else office.url
+    store = open_turns(emptied(request) if request.param in SERVERS else url)
     yield store
     store.close()
 

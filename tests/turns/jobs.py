@@ -10,22 +10,44 @@ from tests.engine.jobs import CommitCounter, ShiftedClock
 from tests.turns.agent import PLAN, Agent, RemoteModel, Shop
 from tests.turns.world import World
 
+from afl.clock import SYSTEM_CLOCK, Clock, now_ms
 from afl.ids import new_id
 from afl.loops import AgentLoopRequest, AgentLoopResult, TurnStatus
 from afl.mailbox.sqlite import SqliteMailbox
-from afl.turns import Kind, NewEntry, Outcome, SqliteTurns, TurnState, tool_calls, writing
+from afl.turns import (
+    Kind,
+    MongoTurns,
+    NewEntry,
+    Outcome,
+    PostgresTurns,
+    SqliteTurns,
+    TurnState,
+    TurnStore,
+    tool_calls,
+    writing,
+)
 from afl.turns.effects import Effect
 from afl.turns.values import decode, encode
 
 _LEASE_S = 10.0
 
 
-def prepare(path: str, turn: str) -> int:
-    """Ask for one turn."""
+def turns_at(place: str, clock: Clock = SYSTEM_CLOCK) -> TurnStore:
+    """The turns at a place; on a server by the server's clock, unless another one is given."""
+    told = None if clock is SYSTEM_CLOCK else lambda: now_ms(clock)
+    if place.startswith("postgresql:"):
+        return PostgresTurns(place, told=told)
+    if place.startswith("mongodb:"):
+        return MongoTurns(place, told=told)
+    return SqliteTurns(place, clock=clock)
+
+
+def prepare(path: str, turn: str, *, place: str = "") -> int:
+    """Ask for one turn, which is kept at the place, or with its mailboxes."""
     with ExitStack() as opened:
         requests = opened.enter_context(closing(_requests(path)))
         replies = opened.enter_context(closing(_replies(path)))
-        store = opened.enter_context(closing(SqliteTurns(path)))
+        store = opened.enter_context(closing(turns_at(place or path)))
         store.secret()
         requests.send(AgentLoopRequest("sell the lamp", request_id=turn), reply_to=replies)
     return 0
@@ -37,6 +59,7 @@ def attempt(
     model_port: int,
     tools_port: int,
     *,
+    place: str = "",
     life: int = 0,
     deadly: int = 0,
     side: str = "",
@@ -52,7 +75,7 @@ def attempt(
     clock = ShiftedClock(hours=life)
     with ExitStack() as opened:
         requests = opened.enter_context(closing(_requests(path, clock)))
-        store = opened.enter_context(closing(SqliteTurns(path, clock=clock)))
+        store = opened.enter_context(closing(turns_at(place or path, clock)))
         model = opened.enter_context(closing(World(model_port)))
         tools = opened.enter_context(closing(World(tools_port)))
         agent = Agent(
@@ -77,12 +100,12 @@ def attempt(
     return counter.count
 
 
-def _journaled_answers(store: SqliteTurns) -> int:
+def _journaled_answers(store: TurnStore) -> int:
     entries = [entry for turn in store.list() for entry in store.read(turn.id)]
     return sum(each.kind is Kind.MODEL for each in entries)
 
 
-def _settle(store: SqliteTurns, tools: World, turn: str, unsettled: Any) -> None:
+def _settle(store: TurnStore, tools: World, turn: str, unsettled: Any) -> None:
     """A person looks at the ledger."""
     (effect,) = unsettled
     assert effect.name == "fax", "of all others it can be known"
@@ -91,7 +114,7 @@ def _settle(store: SqliteTurns, tools: World, turn: str, unsettled: Any) -> None
     store.settle(effect.turn_id, effect.call_id, outcome, encode("a person knows"))
 
 
-def _check_end(store: SqliteTurns, tools: World, turn: str) -> None:
+def _check_end(store: TurnStore, tools: World, turn: str) -> None:
     (record,) = store.list()
     assert (record.state, record.key) == (TurnState.DONE, turn), record
     assert [tuple(each) for each in tools.ask("ledger", turn=turn)] == PLAN

@@ -55,13 +55,13 @@ def tell(event: Event) -> None:
         say(event.name.removeprefix("turn_"), event.facts()["turn"])
 
 
-def main(url: str, turn: str, model_port: str, tools_port: str, manner: str) -> None:
+def main(url: str, place: str, turn: str, model_port: str, tools_port: str, manner: str) -> None:
     TELEMETRY.subscribe(tell)
     agent = Agent(
         SlowShop(World(int(tools_port)), turn, manner),
         adapter=RemoteModel(World(int(model_port)), turn),
         requests=open_mailbox(url, "requests", body_type=AgentLoopRequest[str]),
-        turns=open_turns(url),
+        turns=open_turns(place),
         lease_s=2.0,
     )
     drain_s = _LONG_S if manner == "patient" else DRAIN_S

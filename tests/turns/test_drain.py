@@ -13,6 +13,8 @@ from types import TracebackType
 from typing import Any
 
 import pytest
+from tests.contracts.remote_turns import SERVERS, emptied
+from tests.engine.profile import IS_STORM
 from tests.loops.office import PATIENCE_S, eventually
 from tests.turns.agent import PLAN
 from tests.turns.world import World
@@ -63,13 +65,16 @@ class Process:
 class Shopping:
     """One request to the shop, and the processes that may do it."""
 
-    def __init__(self, folder: Path, model_port: int, tools_port: int, opened: ExitStack) -> None:
-        self.url = f"sqlite:///{folder}/afl.db"
+    def __init__(
+        self, url: str, place: str, model_port: int, tools_port: int, opened: ExitStack
+    ) -> None:
+        self.url = url
+        self._place = place
         self.turn = new_id()
         self._ports = (model_port, tools_port)
         requests = self._open(opened, "requests", AgentLoopRequest[str])
         self.replies = self._open(opened, "replies", AgentLoopResult[Any])
-        self.store: TurnStore = opened.enter_context(closing(open_turns(self.url)))
+        self.store: TurnStore = opened.enter_context(closing(open_turns(place)))
         self.tools = opened.enter_context(closing(World(tools_port)))
         self.model = opened.enter_context(closing(World(model_port)))
         request = AgentLoopRequest("sell the lamp", request_id=self.turn)
@@ -79,7 +84,7 @@ class Shopping:
         return opened.enter_context(closing(open_mailbox(self.url, name, body_type=kind)))
 
     def process(self, manner: str) -> Process:
-        return Process(self.url, self.turn, *self._ports, manner)
+        return Process(self.url, self._place, self.turn, *self._ports, manner)
 
     @property
     def record(self) -> TurnRecord:
@@ -107,10 +112,16 @@ class Shopping:
         assert self.model.ask("calls", turn=self.turn) == len(PLAN) + 1
 
 
-@pytest.fixture
-def shopping(folder: Path, model_port: int, tools_port: int) -> Iterator[Shopping]:
+@pytest.fixture(params=["sqlite", *SERVERS] if IS_STORM else ["sqlite"])
+def shopping(
+    folder: Path, model_port: int, tools_port: int, request: pytest.FixtureRequest
+) -> Iterator[Shopping]:
+    """Mailboxes in a file; and turns there too, or on a server."""
+    url = place = f"sqlite:///{folder}/afl.db"
+    if request.param in SERVERS:
+        place = emptied(request)
     with ExitStack() as opened:
-        yield Shopping(folder, model_port, tools_port, opened)
+        yield Shopping(url, place, model_port, tools_port, opened)
 
 
 @pytest.mark.parametrize(("manner", "moment"), [("slow", "did charge"), ("hangs", "did ship")])
@@ -149,6 +160,7 @@ def test_a_checkpoint_has_what_a_person_wants_to_know(shopping: Shopping) -> Non
     shopping.finish_elsewhere()
 
 
+@pytest.mark.parametrize("shopping", ["sqlite", *SERVERS], indirect=True)
 def test_a_turn_is_handed_over_to_a_process_that_is_ready(shopping: Shopping) -> None:
     """Long before the deadline, and without a word to whoever waits."""
     with shopping.process("patient") as process:

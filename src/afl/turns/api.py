@@ -256,11 +256,22 @@ class TurnStore(Protocol):
     def extend(self, claims: Sequence[Claim], lease_ms: int) -> Sequence[bool]:
         """Renew leases, in one commit; False for each claim that is good no more."""
 
-    def append(self, claim: Claim, entries: Sequence[NewEntry]) -> TurnRecord:
-        """Write to the journal, in one commit. Raises StaleTurn."""
+    def append(
+        self, claim: Claim, entries: Sequence[NewEntry], after: int | None = None
+    ) -> TurnRecord:
+        """Write to the journal, in one commit. Whoever tries it again, because nobody said what
+        became of it, says which entry came before: then it is written once. Raises StaleTurn."""
 
-    def stream(self, claim: Claim, after: int, call_id: str, text: str | None) -> TurnRecord:
-        """Add a piece of what a model says; None: what it said in this call is void. Raises
+    def stream(
+        self,
+        claim: Claim,
+        after: int,
+        call_id: str,
+        text: str | None,
+        known: int | None = None,
+    ) -> TurnRecord:
+        """Add a piece of what a model says; None: what it said in this call is void. Whoever tries
+        it again says how many deltas were `known`: what is behind them is not said twice. Raises
         StaleTurn; also if the journal is past the entry `after`: then the text is in it, or
         void."""
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from afl.turns import rules
-from afl.turns.api import Entry, Kind, NewEntry, Outcome, TurnRecord
+from afl.turns.api import Claim, Entry, Kind, NewEntry, Outcome, TurnRecord
 from afl.turns.errors import AlreadyAnswered, NothingAsked, TurnEnded
 from afl.turns.shelf import Line, Shelf, entry_of, line_of
 
@@ -36,6 +36,18 @@ def written(
     ]
     shelf.write(lines)
     return rules.written(turn, len(lines), now)
+
+
+def was_written(shelf: Shelf, claim: Claim, entries: Sequence[NewEntry], after: int) -> bool:
+    """Whether they are in the journal, behind an entry, in one piece and under this claim."""
+    later = shelf.lines(claim.turn_id, after)
+    known = [_new_of(entry_of(shelf, each)) for each in later if each.fence == claim.fence]
+    wanted, size = list(entries), len(entries)
+    return any(known[at : at + size] == wanted for at in range(len(known) - size + 1))
+
+
+def _new_of(entry: Entry) -> NewEntry:
+    return NewEntry(entry.kind, entry.name, entry.call_id, entry.arguments, entry.value)
 
 
 def _entry(new: NewEntry, turn: TurnRecord, seq: int, fence: int, now: int) -> Entry:

@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary
 from afl.clock import Clock
 from afl.errors import StoreClosed, StoreUnavailable
 from afl.log import get_logger
-from afl.turns.api import Claim, TurnStore
+from afl.turns.api import TurnRecord, TurnStore
 from afl.turns.errors import StaleText, TurnError
 
 _log = get_logger(__name__)
@@ -33,17 +33,18 @@ _TRIES = 3
 
 
 class Speech:
-    """What one call of a model says, in a turn whose journal ends with entry `after`.
+    """What one call of a model says, in a turn that is as `record` says.
 
     Never blocks and never raises; safe from any thread.
     """
 
-    def __init__(
-        self, store: TurnStore, claim: Claim, after: int, call_id: str, clock: Clock
-    ) -> None:
+    def __init__(self, store: TurnStore, record: TurnRecord, call_id: str, clock: Clock) -> None:
         self._store = store
-        self._claim = claim
-        self._after = after
+        self._claim = record.claim
+        self._after = record.seq
+        #: So many deltas are known to be in the stream; and whether there may be more.
+        self._known = record.streamed
+        self._is_unsure = False
         self._call_id = call_id
         self._clock = clock
         self._writers = writers_of(store, clock)
@@ -110,6 +111,7 @@ class Speech:
                 self._write(each)
                 self._is_wrong &= each is not None
             except StoreUnavailable:
+                self._is_unsure = True
                 return pieces[index:]
             except (TurnError, StoreClosed):
                 self.end()  # somebody else has the turn, or nobody
@@ -124,8 +126,10 @@ class Speech:
             # After the place was looked up: an answer that comes later is behind that place.
             if self._is_over:
                 return
+            known = (self._known,) if self._is_unsure else ()
             try:
-                self._store.stream(self._claim, self._after, self._call_id, text)
+                record = self._store.stream(self._claim, self._after, self._call_id, text, *known)
+                self._known, self._is_unsure = record.streamed, False
                 return
             except StaleText:  # after a remark; or after the answer, and then it is over
                 self._after = self._store.get(self._claim.turn_id).seq

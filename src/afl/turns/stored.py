@@ -106,15 +106,37 @@ class StoredTurns(Attending):
 
         return self._change(change)
 
-    def append(self, claim: Claim, entries: Sequence[NewEntry]) -> TurnRecord:
-        return self._change(lambda shelf: self._saved(shelf, self._write(shelf, claim, entries)))
+    def append(
+        self, claim: Claim, entries: Sequence[NewEntry], after: int | None = None
+    ) -> TurnRecord:
+        def change(shelf: Shelf) -> TurnRecord:
+            if after is not None:
+                turn = _found(shelf, claim.turn_id)
+                rules.require_current(turn, claim)
+                if outside.was_written(shelf, claim, entries, after):
+                    return turn
+            return self._saved(shelf, self._write(shelf, claim, entries))
 
-    def stream(self, claim: Claim, after: int, call_id: str, text: str | None) -> TurnRecord:
+        return self._change(change)
+
+    def stream(
+        self,
+        claim: Claim,
+        after: int,
+        call_id: str,
+        text: str | None,
+        known: int | None = None,
+    ) -> TurnRecord:
         def change(shelf: Shelf) -> TurnRecord:
             turn = _found(shelf, claim.turn_id)
             rules.require_current(turn, claim)
+            rest = text
+            if known is not None and text is not None:
+                rest = streams.unsaid(shelf, claim, call_id, text, known)
+                if not rest:
+                    return turn
             rules.require_latest(turn, after)
-            return self._saved(shelf, streams.said(shelf, turn, call_id, text, shelf.now_ms()))
+            return self._saved(shelf, streams.said(shelf, turn, call_id, rest, shelf.now_ms()))
 
         return self._change(change)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from afl.turns import rules
-from afl.turns.api import Delta, Entry, NewEntry, TurnRecord
+from afl.turns.api import Claim, Delta, Entry, NewEntry, TurnRecord
 from afl.turns.shelf import Shelf, Taker, entry_of
 
 # Each function gives the record as it is then; the caller saves it.
@@ -21,6 +21,16 @@ def said(shelf: Shelf, turn: TurnRecord, call_id: str, text: str | None, now: in
     said, delta = rules.said(turn, call_id, text, now)
     shelf.stream([delta])
     return said
+
+
+def unsaid(shelf: Shelf, claim: Claim, call_id: str, text: str, known: int) -> str:
+    """What of a text is not in the stream yet, behind so many deltas."""
+    later = shelf.deltas(claim.turn_id, 0, known)
+    mine = [each for each in later if (each.call_id, each.fence) == (call_id, claim.fence)]
+    said = ""
+    for each in mine:
+        said = "" if each.text is None else said + each.text
+    return text.removeprefix(said)
 
 
 def voided(shelf: Shelf, turn: TurnRecord, now: int) -> TurnRecord:

@@ -101,17 +101,18 @@ class JournalWriter:
         """What a tool returned is nowhere else: in an outage this tries again for a while, and
         raises JournalUnavailable in the end."""
         write = partial(self.store.append, self.record.claim, entries)
-        self._keep_trying(write, lambda: self._was_written(len(entries)))
+        # Nobody may have said that it was done: so it is not done twice.
+        self._keep_trying(write, partial(write, self.record.seq))
         first = self.record.seq - len(entries) + 1
         return [self._entry(each, first + index) for index, each in enumerate(entries)]
 
-    def _keep_trying(self, write: Callable[[], TurnRecord], was_done: Callable[[], bool]) -> None:
+    def _keep_trying(
+        self, write: Callable[[], TurnRecord], write_again: Callable[[], TurnRecord]
+    ) -> None:
         for tries in count(1):
             try:
-                self.record = write()
+                self.record = write() if tries == 1 else write_again()
             except StoreUnavailable as problem:
-                if was_done():
-                    return
                 if tries == _TRIES:
                     raise JournalUnavailable(str(problem)) from problem
                 self.clock.sleep(_BACKOFF.delay(tries))
@@ -128,24 +129,11 @@ class JournalWriter:
             after = self.store.get(self.record.id).seq
             return self.store.stream(self.record.claim, after, call_id, None)
 
-        self._keep_trying(write, lambda: False)
+        self._keep_trying(write, write)
 
     def speech(self, call_id: str) -> Speech:
         """For the words of a call to a model."""
-        return Speech(self.store, self.record.claim, self.record.seq, call_id, self.clock)
-
-    def _was_written(self, wanted: int) -> bool:
-        """Whether a write was done though nobody said so."""
-        try:
-            record = self.store.get(self.record.id)
-            later = self.store.read(self.record.id, self.record.seq)
-        except StoreUnavailable:
-            return False
-        mine = [each for each in later if each.fence == self.record.fence]
-        if len(mine) < wanted or record.fence != self.record.fence:
-            return False
-        self.record = record
-        return True
+        return Speech(self.store, self.record, call_id, self.clock)
 
     def _entry(self, new: NewEntry, seq: int) -> Entry:
         facts = (new.name, new.call_id, new.arguments, new.value)

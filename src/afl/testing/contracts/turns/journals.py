@@ -53,6 +53,31 @@ class JournalContract(TurnExam):
         small, large = grown(20), grown(80)
         assert large <= 4 * small
 
+    def test_what_is_tried_again_is_written_once(self, store: TurnStore) -> None:
+        """Nobody said what became of it; others may have written meanwhile."""
+        turn = begin(store)
+        entries = [note("one"), NewEntry(Kind.MODEL, value=LARGE)]
+        store.append(turn.claim, entries)
+        store.append(turn.claim, [note("of another thread")])
+        again = store.append(turn.claim, entries, turn.seq)
+        assert (again, again.seq) == (store.get(turn.id), 3)
+
+    def test_what_was_not_written_is_when_it_is_tried_again(self, store: TurnStore) -> None:
+        turn = begin(store)
+        store.append(turn.claim, [note("one"), note("of another thread"), note("two")])
+        record = store.append(turn.claim, [note("one"), note("two")], turn.seq)
+        assert (record.seq, store.append(turn.claim, [note("two")], record.seq).seq) == (5, 6)
+
+    def test_whoever_has_lost_the_turn_does_not_learn_what_became_of_a_write(
+        self, store: TurnStore, clock: FakeClock
+    ) -> None:
+        lost = begin(store)
+        store.append(lost.claim, [note("one")])
+        clock.advance(30)
+        begin(store, owner="bob")
+        with pytest.raises(StaleTurn):
+            store.append(lost.claim, [note("one")], lost.seq)
+
     def test_whoever_has_lost_the_turn_writes_nothing(
         self, store: TurnStore, clock: FakeClock
     ) -> None:

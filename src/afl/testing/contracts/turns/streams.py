@@ -74,6 +74,31 @@ ENDS: dict[str, Ways] = {
 
 
 class StreamContract(TurnExam):
+    def test_words_that_are_said_again_are_heard_once(self, store: TurnStore) -> None:
+        """Nobody said what became of them; meanwhile there are more."""
+        turn = begin(store)
+        say(store, turn, "hel")
+        store.append(turn.claim, [note("aside")])
+        for _ in range(2):
+            store.stream(turn.claim, 1, "model", "hello", turn.streamed)
+        assert events(store, turn.id) == ["hel", Kind.NOTE, "lo"]
+
+    def test_words_that_were_void_may_be_said_again(self, store: TurnStore) -> None:
+        turn = begin(store)
+        say(store, turn, "hel", None)
+        store.stream(turn.claim, 0, "model", "hello", turn.streamed)
+        assert events(store, turn.id) == ["hel", None, "hello"]
+
+    def test_any_text_can_be_said_and_kept(self, store: TurnStore) -> None:
+        odd = "nothing \0, \ue000, \ud83d\ude00".encode("utf-16", "surrogatepass").decode("utf-16")
+        turn = say(store, begin(store), odd, "$a.b")
+        entry = NewEntry(Kind.NOTE, odd, "$call.id", odd, encode({"$a.b": odd}))
+        ended = store.finish(turn.claim, Ending(TurnState.FAILED, odd), [entry])
+        (kept,) = store.read(turn.id)
+        assert (kept.name, kept.call_id, kept.arguments) == (odd, "$call.id", odd)
+        assert (kept.value, store.get(turn.id)) == (entry.value, ended)
+        assert events(store, turn.id)[:2] == [odd, "$a.b"]
+
     def test_words_come_back_as_they_were_said(self, store: TurnStore, stores: Stores) -> None:
         turn = say(store, begin(store), "hel", "lo ü")
         first, second = stores().read_stream(turn.id)
