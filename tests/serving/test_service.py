@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -10,15 +11,18 @@ from typing import Any
 
 import httpx
 import pytest
+from typer.testing import CliRunner
 
 from afl.agents.adapters.scripted import ScriptedAdapter, says
 from afl.agents.model import ModelRequest
 from afl.bootstrap import open_store
+from afl.cli.app import app as cli
 from afl.client import Client
 from afl.clock import SYSTEM_CLOCK
 from afl.config import Config, load_config
 from afl.errors import ConfigurationError, UsageError
 from afl.gateway import TurnClient
+from afl.ids import new_id
 from afl.loops import AgentLoop, AgentLoopRequest, Experiment, Prompt, Session
 from afl.mailbox import open_mailbox
 from afl.operations.fleet import ServerView, list_servers
@@ -204,6 +208,25 @@ def test_a_service_with_a_worker_removes_old_runs(tmp_path: Path) -> None:
         with serving(app, config):
             until(lambda: store.get_runner("old") is None)
         assert store.get_runner("young") is not None
+
+
+@pytest.mark.parametrize("place", ["postgres_url", "mongo_url"])
+def test_turns_of_a_service_are_on_its_server(
+    tmp_path: Path, place: str, request: pytest.FixtureRequest
+) -> None:
+    """Beside whatever else is there: other services, and runs."""
+    app, name = App(), f"hello-{new_id()[:8]}"
+    app.agent(name)(lambda request: f"hello {request}")
+    config = config_of(tmp_path, store__url=request.getfixturevalue(place))
+    with serving(app, config) as service, client_of(service) as client:
+        turn = client.submit(name, "Ann")
+        assert turn.result(PATIENCE_S) == "hello Ann"
+    with closing(open_turns(config.store.url)) as turns:
+        assert [(each.id, each.state) for each in turns.list(name)] == [(turn.id, "done")]
+    shown = CliRunner().invoke(
+        cli, ["turns", "list", "--store", config.store.url, "--loop", name, "--json"]
+    )
+    assert [each["id"] for each in json.loads(shown.output)] == [turn.id]
 
 
 def test_a_turn_says_which_process_does_it(tmp_path: Path) -> None:

@@ -142,7 +142,9 @@ def turns_of(desk: Desk) -> TurnStore:
     """Raises NotFound."""
     store = desk.turns
     if store is None:
-        raise NotFound("this store keeps no turns; start with one that does, such as SQLite")
+        raise NotFound(
+            "this store keeps no turns; start with one that does: SQLite, PostgreSQL or MongoDB"
+        )
     return store
 
 

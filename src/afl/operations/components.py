@@ -13,7 +13,11 @@ SQLITE = {
 POSTGRES = {
     "engine": "afl.runtime.postgres_store.schema",
     "mailbox": "afl.mailbox.postgres",
+    "turns": "afl.turns.postgres_schema",
     "idempotency": "afl.turns.idempotency.postgres",
     "evals": "afl.evals.postgres_results",
 }
-MONGO = {"engine": "afl.runtime.mongo_store.schema"}
+MONGO = {
+    "engine": "afl.runtime.mongo_store.schema",
+    "turns": "afl.turns.mongo_schema",
+}
