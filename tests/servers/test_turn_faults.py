@@ -34,12 +34,15 @@ from afl.turns import (
     Kind,
     NewEntry,
     NewTurn,
+    TurnBusy,
     TurnRecord,
     TurnState,
     TurnStore,
     current_effect,
     open_turns,
+    rules,
 )
+from afl.turns.shelf import Shelf
 from afl.turns.values import digest, encode
 
 PATIENCE_S = 60.0
@@ -192,6 +195,45 @@ def test_values_that_many_use_at_once_go_with_the_last_of_them(
     for each in large:
         with pytest.raises(NotFound):
             store.value(digest(each))
+
+
+@pytest.mark.parametrize("server", ["postgres"], indirect=True)
+def test_who_waited_for_a_turn_does_not_take_a_lease_that_was_given_meanwhile(
+    place: Place, store: Any
+) -> None:
+    """By its own time, at which it began to wait, that lease would begin in the future."""
+    turn = place.accept(store, "one")
+    holding, may_end = threading.Event(), threading.Event()
+
+    def begin_late(shelf: Shelf) -> None:
+        assert shelf.turn(turn.id) is not None
+        holding.set()
+        assert may_end.wait(PATIENCE_S)
+        found = shelf.turn(turn.id)
+        assert found is not None
+        shelf.save(rules.began(found, "ann", LEASE_MS, shelf.now_ms()))
+
+    with closing(open_turns(place.near)) as other:
+        late = Background(lambda: store._change(begin_late), PATIENCE_S)
+        assert holding.wait(PATIENCE_S)
+        waiting = Background(lambda: _refusal(other, turn.id), PATIENCE_S)
+        eventually(lambda: store._database.query(_WAITS) == [(1,)])
+        begun = store.now_ms()
+        eventually(lambda: store.now_ms() > begun)
+        may_end.set()
+        late.answer()
+        assert isinstance(waiting.answer(), TurnBusy)
+
+
+_WAITS = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+
+
+def _refusal(store: TurnStore, turn_id: str) -> Exception | None:
+    try:
+        store.begin(turn_id, "bob", LEASE_MS)
+    except TurnBusy as busy:
+        return busy
+    return None
 
 
 # Outages

@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from bson.int64 import Int64
+
 from afl.db.mongo import Document, Filter
 from afl.turns.api import Delta, TurnRecord, TurnState
 from afl.turns.rows import (
@@ -43,7 +45,7 @@ def _facts(turn: TurnRecord) -> Document:
 
 
 def turn_of_document(found: Document) -> TurnRecord:
-    return turn_of([found["_id"], *map(found.get, TURN_FIELDS[1:])])
+    return turn_of([found["_id"], *_given(found, TURN_FIELDS[1:])])
 
 
 def line_document(line: Line) -> Document:
@@ -53,7 +55,8 @@ def line_document(line: Line) -> Document:
 
 
 def line_of_document(found: Document) -> Line:
-    return line_of_row([*found["_id"].values(), *map(found.get, LINE_FIELDS[2:])])
+    turn_id, seq = found["_id"].values()
+    return line_of_row([turn_id, int(seq), *_given(found, LINE_FIELDS[2:])])
 
 
 def delta_document(delta: Delta) -> Document:
@@ -64,7 +67,7 @@ def delta_document(delta: Delta) -> Document:
 def delta_of_document(found: Document) -> Delta:
     turn_id, number = found["_id"].values()
     facts = {**found, "turn_id": turn_id, "number": number}
-    return Delta(*map(facts.get, DELTA_FIELDS))  # type: ignore[arg-type]
+    return Delta(*_given(facts, DELTA_FIELDS))
 
 
 def taker_id(loop: str, owner: str) -> Document:
@@ -73,7 +76,7 @@ def taker_id(loop: str, owner: str) -> Document:
 
 def taker_of_document(found: Document) -> Taker:
     loop, owner = found["_id"].values()
-    return Taker(loop, owner, found["lease_ms"], found["until"])
+    return Taker(loop, owner, *_given(found, ("lease_ms", "until")))
 
 
 # Places in journals
@@ -95,6 +98,12 @@ def all_of(turn_ids: Iterable[str]) -> Filter:
 def _plain(value: Any) -> Any:
     """Drivers know no members of enumerations."""
     return str(value) if isinstance(value, str) else value
+
+
+def _given(found: Document, names: Iterable[str]) -> list[Any]:
+    """Large numbers come as a kind of their own, which others cannot write."""
+    values = map(found.get, names)
+    return [int(each) if isinstance(each, Int64) else each for each in values]
 
 
 def _there(facts: Document) -> Document:
