@@ -206,12 +206,11 @@ def test_who_waited_for_a_turn_does_not_take_a_lease_that_was_given_meanwhile(
     holding, may_end = threading.Event(), threading.Event()
 
     def begin_late(shelf: Shelf) -> None:
-        assert shelf.turn(turn.id) is not None
-        holding.set()
-        assert may_end.wait(PATIENCE_S)
         found = shelf.turn(turn.id)
         assert found is not None
-        shelf.save(rules.began(found, "ann", LEASE_MS, shelf.now_ms()))
+        holding.set()
+        assert may_end.wait(PATIENCE_S)
+        shelf.save(rules.began(found, "ann", LEASE_MS, store.now_ms()))
 
     with closing(open_turns(place.near)) as other:
         late = Background(lambda: store._change(begin_late), PATIENCE_S)

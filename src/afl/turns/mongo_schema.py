@@ -32,7 +32,10 @@ COLLECTIONS = (
             Index("created", ("created", "number")),
         ),
     ),
-    Collection(ENTRIES, (Index("unknown", ("at",), where={"kind": "tool_unknown"}),)),
+    Collection(
+        ENTRIES,
+        (Index("unknown", ("kind", "at", "_id"), where={"kind": "tool_unknown"}),),
+    ),
     Collection(DELTAS),
     Collection(VALUES),
     Collection(TAKERS, (Index("loop", ("loop",)),)),
