@@ -723,12 +723,14 @@ def test_old_turns_are_deleted_by_a_loop_that_begins_to_run(office: Office) -> N
 
 
 class Failing(MemoryTurns):
-    """Cannot be reached at one of its writes, before it is done or after."""
+    """Cannot be reached at one of its writes, before it is done or after; and then, perhaps, at
+    the next questions."""
 
     def __init__(self, deadly: int, side: str) -> None:
         super().__init__()
         self._left = deadly
         self._side = side
+        self._away = 0
         self.has_failed = False
 
     def append(self, *args: Any) -> TurnRecord:
@@ -738,16 +740,27 @@ class Failing(MemoryTurns):
         return self._failing(super().finish, *args)
 
     def _failing(self, write: Callable[..., TurnRecord], *args: Any) -> TurnRecord:
+        self._require_reached()
         self._left -= 1
         if self._left:
             return write(*args)
         self.has_failed = True
-        if self._side == "after":
+        if self._side != "before":
             write(*args)
+        self._away = 2 * (self._side == "away")
         raise StoreUnavailable("no database, or no answer")
 
+    def get(self, turn_id: str) -> TurnRecord:
+        self._require_reached()
+        return super().get(turn_id)
 
-@pytest.mark.parametrize("side", ["before", "after"])
+    def _require_reached(self) -> None:
+        if self._away:
+            self._away -= 1
+            raise StoreUnavailable("no database")
+
+
+@pytest.mark.parametrize("side", ["before", "after", "away"])
 @pytest.mark.parametrize("number", [1, 2, 3, 4, 5])
 def test_an_outage_of_the_store_loses_nothing_and_repeats_nothing(
     memory_office: Office, number: int, side: str
