@@ -49,8 +49,8 @@ PATIENCE_S = 60.0
 LEASE_MS = 600_000
 PROCESSES = 4 if IS_STORM else 3
 TURNS = 1000 if IS_STORM else 40
-ROUNDS = 20 if IS_STORM else 1
-ASKED = 200 if IS_STORM else 6
+ROUNDS = 15 if IS_STORM else 1
+ASKED = 50 if IS_STORM else 6
 
 pytestmark = pytest.mark.timeout(3600 if IS_STORM else 120)
 
@@ -350,9 +350,12 @@ def test_a_loop_goes_on_when_its_server_is_back(place: Place, store: TurnStore) 
         agent = Tooled(Buys(), office, charging(ledger), turns=store, concurrency=4, lease_s=2.0)
         with Running(agent):
             for _ in range(ROUNDS):
-                office.ask(*map(str, range(ASKED)))
+                asked = set(office.ask(*map(str, range(ASKED))))
                 place.server.restart(is_killed=True)
-                assert office.outputs(ASKED) == ["done"] * ASKED
+                while asked:  # some may be answered twice
+                    (answer,) = office.answers(1)
+                    assert (answer.output, answer.error) == ("done", None)
+                    asked.discard(answer.request_id)
     assert len(ledger) == ASKED * ROUNDS
 
 

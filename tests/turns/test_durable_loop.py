@@ -797,6 +797,23 @@ def test_a_turn_outlasts_an_outage_at_its_beginning(memory_office: Office) -> No
     assert store.tries == 2
 
 
+def test_a_turn_outlasts_an_outage_while_its_journal_is_read(memory_office: Office) -> None:
+    class Late(MemoryTurns):
+        tries = 0
+
+        def read(self, *args: Any) -> Any:
+            self.tries += 1
+            if self.tries == 1:
+                raise StoreUnavailable("no database")
+            return super().read(*args)
+
+    store = Late()
+    memory_office.ask("first")
+    with Running(memory_office.loop(str.upper, turns=store)):
+        assert memory_office.outputs(1) == ["FIRST"]
+    assert store.tries == 2
+
+
 def test_what_is_no_request_is_answered_with_what_is_wrong(
     memory_office: Office,
 ) -> None:

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal, NoReturn, TypeVar
 
 import msgspec
 
@@ -49,6 +49,7 @@ _log = get_logger(__name__)
 #: How long a turn waits before it is begun again after an outage of its store.
 _OUTAGE_S = 1.0
 
+T = TypeVar("T")
 OnMismatch = Literal["wait", "restart"]
 Results = AgentLoopResult[Any]
 Perform = Callable[[Turn], Awaitable[Results]]
@@ -106,29 +107,34 @@ class DurableTurns:
         brought it to its end, and tells of it."""
         while True:
             try:
-                return await self._attempt(message, turn, calling, perform)
+                return await self._brought_to_its_end(message, turn, calling, perform)
             except _Restarted:
                 continue
-            except TurnEnded as end:
-                return self._told(message, end.turn)
-            except TurnNotReady as waiting:
-                raise self._still_waiting(waiting.turn) from None
             except JournalUnavailable as problem:
                 await calling.function(partial(self._outage, turn, problem))
-            except (StaleTurn, TurnCancelled):
-                # It was ended, sealed or taken from outside.
-                record = await calling.function(lambda: self.store.get(self._turn_id(message)))
-                if record.state.is_end:
-                    return self._told(message, record)
-                self._require_wanted(record, message, turn)
+
+    async def _brought_to_its_end(
+        self, message: Message[Any, Any], turn: Turn, calling: Calling, perform: Perform
+    ) -> Results | None:
+        try:
+            return await self._attempt(message, turn, calling, perform)
+        except TurnEnded as end:
+            return await _asked(calling, partial(self._told, message, end.turn))
+        except TurnNotReady as waiting:
+            raise self._still_waiting(waiting.turn) from None
+        except (StaleTurn, TurnCancelled):
+            # It was ended, sealed or taken from outside.
+            record = await _asked(calling, lambda: self.store.get(self._turn_id(message)))
+            if record.state.is_end:
+                return await _asked(calling, partial(self._told, message, record))
+            self._require_wanted(record, message, turn)
+            raise _Restarted from None
 
     async def _attempt(
         self, message: Message[Any, Any], turn: Turn, calling: Calling, perform: Perform
     ) -> Results:
         record = await self._begun(message, turn, calling)
-        journal: JournaledTurn = await calling.function(
-            lambda: self._journal(message, record, calling)
-        )
+        journal = await _asked(calling, lambda: self._journal(message, record, calling))
         with self._lock:
             if self._suspension is not None:
                 journal.request_suspend(self._suspension)
@@ -186,12 +192,9 @@ class DurableTurns:
         new = new_turn(self._loop, message)
         while not turn.is_cancelled:
             try:
-                record: TurnRecord = await calling.function(partial(self._begin, new, message.id))
-                return record
+                return await _asked(calling, partial(self._begin, new, message.id))
             except TurnBusy as busy:
-                await calling.function(partial(self._wait_for_news, busy, turn))
-            except StoreUnavailable as problem:
-                raise JournalUnavailable(str(problem)) from problem
+                await _asked(calling, partial(self._wait_for_news, busy, turn))
         raise TurnCancelled(f"the turn of message {message.id} was cancelled")
 
     def _begin(self, new: NewTurn, owner: str) -> TurnRecord:
@@ -328,7 +331,15 @@ class DurableTurns:
 
 
 class _Restarted(Exception):  # noqa: N818 - never leaves this module
-    """The turn goes on from what fits the code."""
+    """The turn is begun again: from what fits the code, or by whoever may."""
+
+
+async def _asked(calling: Calling, ask: Callable[[], T]) -> T:
+    """Ask the store. Raises JournalUnavailable in an outage."""
+    try:
+        return await calling.function(ask)  # type: ignore[no-any-return]
+    except StoreUnavailable as problem:
+        raise JournalUnavailable(str(problem)) from problem
 
 
 def _put_claim_on(error: BaseException, claim: Claim) -> None:

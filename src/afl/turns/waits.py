@@ -17,7 +17,7 @@ REQUIRED: Any = object()
 
 async def sleep(writer: JournalWriter, replay: Replay, call_id: str, seconds: float) -> None:
     known = replay.take(Wanted(Kind.SLEEP, "", call_id))
-    now = writer.store.now_ms()
+    now = await writer.now_ms()
     until: int = decode(known.last.value) if known else now + round(seconds * 1000)
     entries = []
     if known is None:
@@ -61,6 +61,6 @@ async def ask(
 async def _require_late(writer: JournalWriter, asked: Call) -> None:
     """Wait on unless the time of the question is over."""
     due_in = decode(asked.first.value)["due_in"]
-    left = None if due_in is None else asked.first.at + due_in - writer.store.now_ms()
+    left = None if due_in is None else asked.first.at + due_in - await writer.now_ms()
     if left is None or left > 0:
         await writer.wait("waits for an answer", left)

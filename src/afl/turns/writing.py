@@ -93,6 +93,13 @@ class JournalWriter:
         except StoreUnavailable as problem:
             raise JournalUnavailable(str(problem)) from problem
 
+    async def now_ms(self) -> int:
+        """The time of the store. Raises JournalUnavailable."""
+        try:
+            return await self.do(self.store.now_ms)  # type: ignore[no-any-return]
+        except StoreUnavailable as problem:
+            raise JournalUnavailable(str(problem)) from problem
+
     async def append(self, *entries: NewEntry) -> list[Entry]:
         """Raises StaleTurn."""
         return await self.do(lambda: self.append_now(*entries))  # type: ignore[no-any-return]
