@@ -353,9 +353,9 @@ def test_a_loop_goes_on_when_its_server_is_back(place: Place, store: TurnStore) 
                 asked = set(office.ask(*map(str, range(ASKED))))
                 place.server.restart(is_killed=True)
                 while asked:  # some may be answered twice
-                    (answer,) = office.answers(1)
-                    assert (answer.output, answer.error) == ("done", None)
-                    asked.discard(answer.request_id)
+                    for each in office.answers(1):
+                        assert (each.output, each.error) == ("done", None)
+                        asked.discard(each.request_id)
     assert len(ledger) == ASKED * ROUNDS
 
 
