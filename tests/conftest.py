@@ -4,6 +4,7 @@ import path."""
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Iterator
 
@@ -14,6 +15,10 @@ from hypothesis import HealthCheck, settings
 pytest.register_assert_rewrite("afl.testing")
 
 from afl.testing.servers import MongoServer, PostgresServer, ValkeyServer  # noqa: E402
+
+# As in a terminal, also for all that tests start: in a background job SIGINT is ignored.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # No example has to be quick: machines that have other things to do are no mistake.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])

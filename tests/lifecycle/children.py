@@ -17,8 +17,6 @@ PATIENCE_S = 50.0
 
 HEAD = """\
 import os, signal, sys, threading, time
-# As in a terminal: what runs the tests may be a background job, where SIGINT is ignored.
-signal.signal(signal.SIGINT, signal.default_int_handler)
 from afl.runtime import LoopGroup, ShutdownCoordinator
 from tests.lifecycle.loops import BusyLoop, CheckpointingLoop, FailingLoop, IdleLoop
 
