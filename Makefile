@@ -40,7 +40,7 @@ demo: $(READY) ## check, draw and run the checkout example; deploy over a suppor
 
 test: $(READY) ## all tests; the unit tests also on other Pythons that are here
 	@$(BIN)/python tools/browser.py
-	$(BIN)/python -m pytest --numprocesses 2 --quiet
+	$(BIN)/python -m pytest --numprocesses 3 --dist worksteal --quiet
 	$(BIN)/python tools/other_pythons.py
 
 check: $(READY) ## style, types, layers, generated pages

@@ -19,9 +19,9 @@ PATIENCE_S = 20.0
 Results = list[AgentLoopResult[Any]]
 
 
-def eventually(predicate: Callable[[], object], *, patience_s: float = PATIENCE_S) -> None:
+def eventually(predicate: Callable[[], object]) -> None:
     """Raises AssertionError unless it comes true within the patience of tests."""
-    assert wait_until(lambda: bool(predicate()), timeout=patience_s, poll_interval=0.002)
+    assert wait_until(lambda: bool(predicate()), timeout=PATIENCE_S, poll_interval=0.002)
 
 
 class Office:

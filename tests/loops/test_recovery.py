@@ -78,8 +78,8 @@ def test_a_turn_may_take_much_longer_than_its_lease(anywhere: Office) -> None:
     anywhere.ask("first")
     requests: Any = anywhere.open("requests", AgentLoopRequest[Any])
     # Long enough for a busy machine to renew it in time.
-    loop = anywhere.loop(gate, requests=requests, lease_s=1.5)
-    other = anywhere.loop(str.upper, lease_s=1.5)
+    loop = anywhere.loop(gate, requests=requests, lease_s=0.9)
+    other = anywhere.loop(str.upper, lease_s=0.9)
     renewals, extend_all = [], requests.extend_all
 
     def counted(*arguments: Any) -> list[bool]:

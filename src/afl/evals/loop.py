@@ -59,6 +59,8 @@ class EvalLoop(MailboxLoop[EvalRequest[Any, Any], EvalResult]):
     always are: the agent is never asked again because of them.
     """
 
+    warns_of_failures = False  # they are results
+
     def __init__(
         self,
         *,

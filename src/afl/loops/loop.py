@@ -47,6 +47,9 @@ class MailboxLoop(BaseLoop, Generic[Req, Res]):
     underneath, a lease of `lease_s` seconds is kept as long as this process lives.
     """
 
+    #: Whether a failure is a warning in the log, with its trace; else only who debugs sees it.
+    warns_of_failures = True
+
     def __init__(
         self,
         *,
@@ -125,7 +128,7 @@ class MailboxLoop(BaseLoop, Generic[Req, Res]):
         )
         self._past_progress, self._past_lost = self.progress, self.leases_lost
         options = self._options(max(wait_s, _SHORTEST_WAIT_S))
-        self._consumer = Consumer(source, options, _Failures(self.name))
+        self._consumer = Consumer(source, options, _Failures(self.name, self.warns_of_failures))
         self._consumer.run(stop, max_iterations=max_iterations)
 
     def _options(self, poll_interval_s: float) -> Options:
@@ -203,8 +206,9 @@ class MailboxLoop(BaseLoop, Generic[Req, Res]):
 class _Failures(Observer[MessageWork[Any, Any]]):
     """Logs what failed, with its trace: whoever asked hears no more than the message."""
 
-    def __init__(self, loop: str) -> None:
+    def __init__(self, loop: str, is_warning: bool) -> None:
         self._loop = loop
+        self._tell = _log.warning if is_warning else _log.debug
 
     def began(self, work: MessageWork[Any, Any], attempt: Attempt) -> None:
         """Nothing to tell."""
@@ -217,7 +221,7 @@ class _Failures(Observer[MessageWork[Any, Any]]):
     ) -> None:
         if error is None or isinstance(error, TurnSuspended):
             return
-        _log.warning(
+        self._tell(
             "message_failed",
             loop=self._loop,
             message=work.label,

