@@ -10,6 +10,9 @@ READY := $(VENV)/.ready
 PEERS := $(VENV)/.peers
 PIP := PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
+# Tests start many processes: without compiled files each would compile all modules again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-pythons check reference bench storm report clean
 

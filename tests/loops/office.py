@@ -19,9 +19,10 @@ PATIENCE_S = 20.0
 Results = list[AgentLoopResult[Any]]
 
 
-def eventually(predicate: Callable[[], object]) -> None:
-    """Raises AssertionError unless it comes true within the patience of tests."""
-    assert wait_until(lambda: bool(predicate()), timeout=PATIENCE_S, poll_interval=0.002)
+def eventually(predicate: Callable[[], object], *, patience_s: float | None = None) -> None:
+    """Raises AssertionError unless it comes true within the patience of tests, or this one."""
+    timeout = PATIENCE_S if patience_s is None else patience_s
+    assert wait_until(lambda: bool(predicate()), timeout=timeout, poll_interval=0.002)
 
 
 class Office:
