@@ -41,9 +41,11 @@ demo: $(READY) ## check, draw and run the checkout example; deploy over a suppor
 	@echo "Compiled program: build/checkout.json. Picture: build/checkout.svg (open it in a browser)."
 	$(BIN)/python examples/support-agent/deploy.py
 
-test: $(READY) ## all tests; the unit tests also on other Pythons that are here
+test: $(READY) ## all tests
 	@$(BIN)/python tools/browser.py
 	$(BIN)/python -m pytest --numprocesses 3 --dist worksteal --quiet
+
+test-pythons: $(READY) ## the unit tests on other Pythons that are here
 	$(BIN)/python tools/other_pythons.py
 
 check: $(READY) ## style, types, layers, generated pages
@@ -66,7 +68,7 @@ bench: $(PEERS) ## benchmarks, as JSON
 storm: $(READY) ## the long versions of the tests
 	AFL_TEST_PROFILE=storm $(BIN)/python -m pytest --numprocesses 2 --timeout 3600 \
 		tests/language tests/engine tests/contracts tests/work tests/workers \
-		tests/loops tests/servers tests/turns tests/gateway tests/deploys
+		tests/loops tests/servers tests/turns tests/gateway tests/deploys tests/moving
 
 report: $(READY) ## sizes of functions and files: a mirror, not a gate
 	$(BIN)/python tools/report.py

@@ -29,7 +29,7 @@ from afl.runtime.types import WorkflowId
 TASKS, LONGEST_MS = (2000, 500) if IS_STORM else (200, 100)
 SHORTEST_MS = 10
 #: For a slice on a server, which is slow beside other tests.
-FEW_TASKS = 60
+FEW_TASKS = 40
 #: Handlers at work at once, in each worker.
 AT_ONCE = 8 if IS_STORM else 2
 #: The least number of harms of each kind, on the average.
