@@ -102,6 +102,11 @@ def test_requests_that_cannot_be_json_are_refused() -> None:
         App().agent("agent", request_type=Opaque)(typed)
 
 
+def test_who_forgets_the_parentheses_is_told_so() -> None:
+    with pytest.raises(UsageError, match="with parentheses"):
+        App().agent(lambda request: request)  # type: ignore[arg-type]
+
+
 def test_two_agents_of_one_name_are_refused() -> None:
     app = App()
     app.agent("support")(typed)

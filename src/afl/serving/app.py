@@ -99,6 +99,8 @@ class App:
     def agent(self, name: str | None = None, **options: Unpack[AgentOptions]) -> Callable[[F], F]:
         """The function below does the turns of an agent: it is called with a request, and with the
         `Turn` if it takes a second parameter. What it returns is the answer."""
+        if callable(name):
+            raise UsageError('write `@app.agent()`, or `@app.agent("name")`, with parentheses')
 
         def declare(function: F) -> F:
             make = partial(AgentLoop.from_function, function)

@@ -6,9 +6,8 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from bson.int64 import Int64
-
 from afl.db.mongo import Document, Filter
+from afl.db.mongo.fields import fields_of
 from afl.turns.api import Delta, TurnRecord, TurnState
 from afl.turns.rows import (
     DELTA_FIELDS,
@@ -45,7 +44,7 @@ def _facts(turn: TurnRecord) -> Document:
 
 
 def turn_of_document(found: Document) -> TurnRecord:
-    return turn_of([found["_id"], *_given(found, TURN_FIELDS[1:])])
+    return turn_of([found["_id"], *fields_of(found, TURN_FIELDS[1:])])
 
 
 def line_document(line: Line) -> Document:
@@ -56,7 +55,7 @@ def line_document(line: Line) -> Document:
 
 def line_of_document(found: Document) -> Line:
     turn_id, seq = found["_id"].values()
-    return line_of_row([turn_id, int(seq), *_given(found, LINE_FIELDS[2:])])
+    return line_of_row([turn_id, int(seq), *fields_of(found, LINE_FIELDS[2:])])
 
 
 def delta_document(delta: Delta) -> Document:
@@ -67,7 +66,7 @@ def delta_document(delta: Delta) -> Document:
 def delta_of_document(found: Document) -> Delta:
     turn_id, number = found["_id"].values()
     facts = {**found, "turn_id": turn_id, "number": number}
-    return Delta(*_given(facts, DELTA_FIELDS))
+    return Delta(*fields_of(facts, DELTA_FIELDS))
 
 
 def taker_id(loop: str, owner: str) -> Document:
@@ -76,7 +75,7 @@ def taker_id(loop: str, owner: str) -> Document:
 
 def taker_of_document(found: Document) -> Taker:
     loop, owner = found["_id"].values()
-    return Taker(loop, owner, *_given(found, ("lease_ms", "until")))
+    return Taker(loop, owner, *fields_of(found, ("lease_ms", "until")))
 
 
 # Places in journals
@@ -98,12 +97,6 @@ def all_of(turn_ids: Iterable[str]) -> Filter:
 def _plain(value: Any) -> Any:
     """Drivers know no members of enumerations."""
     return str(value) if isinstance(value, str) else value
-
-
-def _given(found: Document, names: Iterable[str]) -> list[Any]:
-    """Large numbers come as a kind of their own, which others cannot write."""
-    values = map(found.get, names)
-    return [int(each) if isinstance(each, Int64) else each for each in values]
 
 
 def _there(facts: Document) -> Document:

@@ -10,6 +10,7 @@ from typing import TypeVar, cast
 
 from afl.clock import SYSTEM_CLOCK, Clock
 from afl.db.migrations import migrate
+from afl.db.refusals import not_text
 from afl.db.sqlite import Reader, Transaction, open_database
 from afl.db.wake import Bell
 from afl.errors import StoreClosed
@@ -206,7 +207,10 @@ class SqliteTurns(StoredTurns):
 
     def _change(self, fn: Callable[[Shelf], T]) -> T:
         self._require_open()
-        return self._database.write(lambda tx: fn(SqliteShelf(tx, self.now_ms)))
+        try:
+            return self._database.write(lambda tx: fn(SqliteShelf(tx, self.now_ms)))
+        except UnicodeEncodeError as error:
+            raise not_text(error) from error
 
     def _look(self, fn: Callable[[Shelf], T]) -> T:
         self._require_open()

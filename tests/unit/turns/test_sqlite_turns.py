@@ -1,13 +1,16 @@
-"""Turns in a file that an older program has made."""
+"""Turns in a file: made by an older program, and with what no file can keep."""
 
 from __future__ import annotations
 
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 from afl.db.migrations import migrate
 from afl.db.sqlite import open_database
-from afl.turns import Delta, Ending, SqliteTurns, TurnState
+from afl.errors import StoreMisused
+from afl.turns import Delta, Ending, NewTurn, SqliteTurns, TurnState
 from afl.turns.sqlite_schema import COMPONENT, MIGRATIONS
 
 _TURN = """\
@@ -38,3 +41,11 @@ def test_turns_of_an_older_program_go_on(tmp_path: Path) -> None:
         seal, said, mark = store.read_stream(turn.id)
     assert not isinstance(seal, Delta)
     assert [each.text for each in (said, mark) if isinstance(each, Delta)] == ["hello", None]
+
+
+def test_text_that_is_none_is_refused_and_nothing_else_is_lost(tmp_path: Path) -> None:
+    with closing(SqliteTurns(tmp_path / "afl.db")) as store:
+        kept = store.accept(NewTurn("shop", b"1"))
+        with pytest.raises(StoreMisused, match="not valid Unicode"):
+            store.accept(NewTurn("\ud800", b"2"))
+        assert [each.id for each in store.list()] == [kept.id]

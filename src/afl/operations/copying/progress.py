@@ -14,14 +14,7 @@ from afl.errors import AflError
 R = TypeVar("R")
 
 
-def _plain(value: Any) -> Any:
-    """Drivers have numbers of their own."""
-    if isinstance(value, int):
-        return int(value)
-    raise NotImplementedError(f"{type(value).__name__} is no plain data")
-
-
-_encode = msgspec.json.Encoder(order="deterministic", enc_hook=_plain).encode
+_encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 class Differs(AflError):  # noqa: N818 - what happened is what callers catch
@@ -136,7 +129,7 @@ def _different(wanted: Mapping[str, Any], found: Mapping[str, Any]) -> set[str]:
 
 def facts_of(record: Any) -> dict[str, Any]:
     """A record as plain data."""
-    facts: dict[str, Any] = msgspec.to_builtins(record, enc_hook=_plain)
+    facts: dict[str, Any] = msgspec.to_builtins(record)
     return facts
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, TypeVar
 
 from afl.db.mongo import Document, Filter, Reader, Transaction
+from afl.db.mongo.fields import fields_of
 from afl.runtime.rows.table import Table
 
 R = TypeVar("R")
@@ -63,7 +64,7 @@ class Documents(Generic[R]):
         return {each: document[each] for each in names}
 
     def record(self, document: Document) -> R:
-        return self._table.record(tuple(map(document.get, self._fields)))
+        return self._table.record(fields_of(document, self._fields))
 
     def one(self, reader: Reader, /, where: Filter, **options: Any) -> R | None:
         found = reader.one(self.collection, where, **options)

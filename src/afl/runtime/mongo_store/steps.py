@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from afl.db.mongo import Document, Filter, Reader, Transaction
+from afl.db.mongo.fields import fields_of
 from afl.errors import Conflict
 from afl.runtime.mongo_store.documents import OLDEST_FIRST
 from afl.runtime.mongo_store.schema import STEPS
@@ -91,7 +92,7 @@ def exists(reader: Reader, statement_id: StatementId, block_id: BlockId | None) 
 
 
 def of(document: Document) -> StepDefinition:
-    return step_of(tuple(map(document.get, _READ)))
+    return step_of(fields_of(document, _READ))
 
 
 def _all(reader: Reader, where: Filter) -> list[StepDefinition]:

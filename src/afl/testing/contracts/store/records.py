@@ -294,6 +294,13 @@ class RecordContract(StoreExam):
             assert read == values
             assert math.copysign(1, read[10]) == -1
 
+    def test_numbers_are_plain(self, store: PersistenceAPI) -> None:
+        """Not of a driver's kind, which encoders do not know."""
+        step, task = new_step(), new_task(created=2**40)
+        store.commit(IterationChanges(created_steps=[step], created_tasks=[task]))
+        numbers = [read_step(store, step.id).sequence, read_task(store, task.uuid).created]
+        assert [type(each) for each in numbers] == [int, int]
+
     def test_an_error_stays_with_its_step(self, store: PersistenceAPI) -> None:
         step = new_step()
         step.mark_error(StepFailure("no money", "PaymentError", {"line": 3, "step": "pay"}))
