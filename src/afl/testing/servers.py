@@ -505,7 +505,10 @@ def _parent_of(stats: Path) -> int:
 
 
 def _package(name: str) -> Path:
-    found = importlib.util.find_spec(name)
+    try:
+        found = importlib.util.find_spec(name)
+    except ModuleNotFoundError:  # not even what it is part of
+        found = None
     if found is None or not found.submodule_search_locations:
         raise ConfigurationError(
             f"the package {name}, which has the server for these tests, is not installed; "
