@@ -26,7 +26,7 @@ from benchmarks.sqlite import bare_connection
 NAME = "bench.Work"
 #: (a) What the last steps of a large run cost, in times of those of a small one.
 SMALL, LARGE, LAST = 1_000, 10_000, 1_000
-GROWTH = 1.3
+GROWTH, ROUNDS = 1.3, 3
 #: (b) What a step of a chain costs, in times of two bare transactions.
 CHAIN, CHAIN_AIM = 1_000, 2.0
 #: (c) Independent tasks, at most this many outstanding.
@@ -207,8 +207,10 @@ Opened = Callable[[], AbstractContextManager[Evaluator]]
 
 
 def growth(make: Shape, slots: int, opened: Opened = _evaluator) -> dict[str, Any]:
-    small = min(_last_steps(make, SMALL, slots, opened) for _ in range(3))
-    large = _last_steps(make, LARGE, slots, opened)
+    small, large = (
+        min(_last_steps(make, size, slots, opened) for _ in range(ROUNDS))
+        for size in (SMALL, LARGE)
+    )
     return judged(
         large / small,
         GROWTH,
