@@ -59,7 +59,7 @@ def fan_out(width: int) -> tuple[Program, dict[str, Any]]:
     return _compiled(f"{steps}\nyield W(n = s0.n)"), {"n": 1}
 
 
-def _foreach(width: int) -> tuple[Program, dict[str, Any]]:
+def foreach(width: int) -> tuple[Program, dict[str, Any]]:
     text = """workflow W(items: [Long]) => (n: [Long]) andThen foreach i in $.items {
         s = Work(n = i)
         yield W(n = s.n)
@@ -76,7 +76,7 @@ Shape = Callable[[int], tuple[Program, dict[str, Any]]]
 _SHAPES: dict[str, tuple[Shape, int]] = {
     "chain": (chain, 1),
     "fan_out": (fan_out, OUTSTANDING),
-    "foreach": (_foreach, OUTSTANDING),
+    "foreach": (foreach, OUTSTANDING),
 }
 
 
@@ -206,9 +206,11 @@ def _bare_batches() -> float:
 Opened = Callable[[], AbstractContextManager[Evaluator]]
 
 
-def growth(make: Shape, slots: int, opened: Opened = _evaluator) -> dict[str, Any]:
+def growth(
+    make: Shape, slots: int, opened: Opened = _evaluator, rounds: int = ROUNDS
+) -> dict[str, Any]:
     small, large = (
-        min(_last_steps(make, size, slots, opened) for _ in range(ROUNDS))
+        min(_last_steps(make, size, slots, opened) for _ in range(rounds))
         for size in (SMALL, LARGE)
     )
     return judged(

@@ -19,7 +19,7 @@ from afl.runtime.evaluator import Evaluator
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.types import WorkflowId
 from afl.testing.servers import MongoServer, PostgresServer, Server
-from benchmarks.engine import chain, fan_out, growth
+from benchmarks.engine import chain, foreach, growth
 from benchmarks.measure import judged_at_least
 from benchmarks.store_process import SLOTS, prepare_bare
 from benchmarks.workers import latency, peer_command, process
@@ -49,7 +49,7 @@ def _results(server: Server) -> dict[str, Any]:
             "one_by_one": one_by_one,
             "together": _together(url, store, bare),
             "submit_to_start": latency(url, store, WAKE_MS),
-            "growth": growth(fan_out, SLOTS, lambda: _evaluator(store)),
+            "growth": growth(foreach, SLOTS, lambda: _evaluator(store), rounds=1),
         }
 
 

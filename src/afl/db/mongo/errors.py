@@ -13,6 +13,7 @@ from afl.errors import AflError, ConfigurationError, Conflict, StoreMisused, Sto
 
 _REFUSED_CODES = {13, 18, 8000}  # not authorized, authentication failed, the same at Atlas
 _TOO_LARGE_CODES = {10334, 17419, 17420}
+_TOO_MUCH_CODE = 388  # the transaction does not fit into the cache
 _DUPLICATE_CODES = {11000, 11001}
 #: What an operator can look at, for errors that may pass.
 _PASSING = {
@@ -79,6 +80,12 @@ def _of_server(error: errors.OperationFailure, place: str) -> AflError | Excepti
         return Conflict(f"already there: {_text(error)}")
     if not codes.isdisjoint(_TOO_LARGE_CODES):
         return too_large(place)
+    if _TOO_MUCH_CODE in codes:
+        return StoreMisused(
+            f"{place}: so much is begun at once that it does not fit into the server's cache; give "
+            "it a larger one (storage.wiredTiger.engineConfig.cacheSizeGB), or let a foreach begin "
+            "the work, which begins at most 2,000 rounds at a time"
+        )
     for code, advice in _PASSING.items():
         if code in codes:
             return StoreUnavailable(f"{place}: {advice} ({_text(error)})")
