@@ -72,8 +72,7 @@ class Crew:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        for place in list(self._halted):
-            self._go_on(place)
+        self._all_go_on()
         for each in self._workers:
             each.signal(signal.SIGTERM if kind is None else signal.SIGKILL)
         codes = [each.wait() for each in self._workers]
@@ -91,6 +90,9 @@ class Crew:
             return
         number = self._random.choice(self._harms)
         self.harmed[number] += 1
+        if number == signal.SIGTERM:
+            # Who was halted in the middle of a commit would keep it from writing its last.
+            self._all_go_on()
         self._workers[place].signal(number)
         if number == signal.SIGSTOP:
             self._halted[place] = self._random.randint(1, 3)
@@ -100,6 +102,10 @@ class Crew:
     def _replace(self, place: int, code: int) -> None:
         assert self._workers[place].wait() == code
         self._workers[place] = self._start()
+
+    def _all_go_on(self) -> None:
+        for place in list(self._halted):
+            self._go_on(place)
 
     def _go_on(self, place: int) -> None:
         del self._halted[place]
