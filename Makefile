@@ -43,7 +43,7 @@ demo: $(READY) ## check, draw and run the checkout example; deploy over a suppor
 
 test: $(READY) ## all tests
 	@$(BIN)/python tools/browser.py
-	$(BIN)/python -m pytest --numprocesses 3 --dist worksteal --quiet
+	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal --quiet
 
 test-pythons: $(READY) ## the unit tests on other Pythons that are here
 	$(BIN)/python tools/other_pythons.py
