@@ -22,7 +22,7 @@ from afl.testing.servers import MongoServer, PostgresServer, Server
 from benchmarks.engine import chain, foreach, growth
 from benchmarks.measure import judged_at_least
 from benchmarks.store_process import SLOTS, prepare_bare
-from benchmarks.workers import latency, peer_command, process
+from benchmarks.workers import latency, peer_command, process, wait_for_runs
 
 #: Tasks for all workers, one by one and together; and how many workers there are.
 TASKS, TOGETHER = 400, 1_000
@@ -111,8 +111,7 @@ def _worker_rate(url: str, store: PersistenceAPI, workers: int) -> float:
     runs = _submit(store, TOGETHER)
     with _started(url, "worker", workers) as processes:
         started = _begin(processes)
-        for each in runs:
-            store.wait_for_run(each)
+        wait_for_runs(store, runs)
         return TOGETHER / (SYSTEM_CLOCK.monotonic() - started)
 
 

@@ -15,7 +15,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from afl.clock import SYSTEM_CLOCK
+from afl.clock import SYSTEM_CLOCK, now_ms
+from afl.ids import new_id
 from afl.loops import AgentLoop, AgentLoopRequest
 from afl.loops import Turn as LoopTurn
 from afl.mailbox import open_mailbox
@@ -36,6 +37,7 @@ CHANGES_OF_HANDS = 40
 _PATIENCE_S = 30.0
 _LEASE_MS = 60_000
 _AGAIN = Policy(idempotent=True)
+_ENTRY = "INSERT INTO turn_entry VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _NOTE = NewEntry(Kind.NOTE, value=encode("a remark of some thirty letters"))
 
 
@@ -52,10 +54,10 @@ def run() -> dict[str, Any]:
 
 
 def _journal() -> dict[str, Any]:
-    """One entry for each commit, beside bare commits of two statements."""
+    """One entry for each commit, beside bare commits of the same rows into the same tables."""
     with tempfile.TemporaryDirectory() as folder:
         store = open_turns(f"sqlite:///{folder}/ours.db")
-        with closing(store), closing(bare_connection(Path(folder, "bare.db"))) as bare:
+        with closing(store), closing(_bare_turns(folder)) as bare:
             actions = [lambda: _bare(bare), lambda: _append(store)]
             bare_s, ours_s = best_of(COMMIT_ROUNDS, *actions)
     return {
@@ -69,11 +71,20 @@ def _journal() -> dict[str, Any]:
     }
 
 
+def _bare_turns(folder: str) -> sqlite3.Connection:
+    address = f"sqlite:///{folder}/bare.db"
+    with closing(open_turns(address)) as store:
+        _begun(store)
+    return bare_connection(Path(folder, "bare.db"))
+
+
 def _bare(connection: sqlite3.Connection) -> None:
-    for _ in range(COMMITS):
+    turn_id = new_id()
+    for number in range(COMMITS):
+        row = (turn_id, number, _NOTE.kind, "", "", "", 1, now_ms(SYSTEM_CLOCK), _NOTE.value, None)
         connection.execute("BEGIN IMMEDIATE")
-        connection.execute("INSERT INTO item (state) VALUES ('new')")
-        connection.execute("UPDATE item SET state = 'done' WHERE id = 1")
+        connection.execute(_ENTRY, row)
+        connection.execute("UPDATE turn SET seq = ?", (number,))
         connection.execute("COMMIT")
 
 

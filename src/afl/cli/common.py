@@ -216,8 +216,12 @@ def _plain(value: Any) -> object:
     from dataclasses import asdict, is_dataclass
     from datetime import datetime
 
+    import msgspec
+
     if is_dataclass(value) and not isinstance(value, type):
         return asdict(value)
+    if isinstance(value, msgspec.Struct):
+        return msgspec.structs.asdict(value)
     if isinstance(value, datetime):
         return value.isoformat(timespec="milliseconds").replace("+00:00", "Z")
     raise TypeError(f"{type(value).__name__} is no JSON")

@@ -192,4 +192,6 @@ class Batching(ABC, Generic[Tx]):
         counts.batches += 1
         counts.requests += len(requests)
         counts.largest_batch = max(counts.largest_batch, len(requests))
-        counts.failed_requests += sum(request.error is not None for request in requests)
+        for each in requests:
+            if each.error is not None:
+                counts.failed_requests += 1

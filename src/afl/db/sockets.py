@@ -152,8 +152,9 @@ def _make_folder(folder: Path) -> None:
         raise PermissionError(f"{folder} must be a folder of this user, closed to others (0700)")
 
 
-#: What was found in each folder, by the time of its last change. Listing one takes longer than
-#: asking for that time, and every commit that is announced comes here.
+#: What was found in each folder, by the time of its last change, of its owner and mode as well.
+#: Listing one takes longer than asking for that time, and every commit that is announced comes
+#: here.
 _known: dict[str, tuple[int, list[str]]] = {}
 #: A listing this soon after the change may have missed what came in the same tick of the clock.
 _SETTLED_NS = 1_000_000_000
@@ -161,18 +162,19 @@ _SETTLED_NS = 1_000_000_000
 
 def _inboxes(folder: str) -> list[str]:
     """The inboxes in a folder; none if it is not there, or not ours."""
+    if not os.access(folder, os.F_OK):
+        return []  # and no exception, which would take longer: every commit comes here
     try:
         status = os.lstat(folder)
     except OSError:
         return []
-    if not _is_private(status):
-        return []
     changed, names = _known.get(folder, (-1, []))
-    if changed == status.st_mtime_ns:
+    if changed == status.st_ctime_ns:
         return names
-    names = [name for name in _listed(folder) if name.endswith(_SUFFIX)]
-    if 0 <= status.st_mtime_ns <= now_ms(SYSTEM_CLOCK) * 1_000_000 - _SETTLED_NS:
-        _known[folder] = (status.st_mtime_ns, names)
+    is_private = _is_private(status)
+    names = [name for name in _listed(folder) if name.endswith(_SUFFIX)] if is_private else []
+    if 0 <= status.st_ctime_ns <= now_ms(SYSTEM_CLOCK) * 1_000_000 - _SETTLED_NS:
+        _known[folder] = (status.st_ctime_ns, names)
     return names
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from afl.clock import SYSTEM_CLOCK, Clock, condition_of
@@ -45,7 +45,9 @@ class WaitingRoom:
         """These topics were rung here or elsewhere; None: any may have been."""
         with self._lock:
             self._numbers.grow(topics)
-        self._tell(topics)
+            waiting = self._waiting_for(topics)
+        for told in waiting:
+            told()
 
     def wait(
         self,
@@ -83,14 +85,16 @@ class WaitingRoom:
     def close(self) -> None:
         """Wake everybody; from now on nobody waits."""
         self._is_closed = True
-        self._tell(None)
-
-    def _tell(self, topics: tuple[str, ...] | None) -> None:
         with self._lock:
-            chosen = self._waiting if topics is None else topics
-            waiting = [each for topic in chosen for each in self._waiting.get(topic, ())]
+            waiting = self._waiting_for(None)
         for told in waiting:
             told()
+
+    def _waiting_for(self, topics: tuple[str, ...] | None) -> Sequence[Callable[[], None]]:
+        if not self._waiting:
+            return ()
+        chosen = self._waiting if topics is None else topics
+        return [each for topic in chosen for each in self._waiting.get(topic, ())]
 
     def _join(self, topic: str, told: Callable[[], None]) -> None:
         with self._lock:

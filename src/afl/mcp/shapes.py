@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+import msgspec
+
 from afl.lang.diagnostics import Diagnostic
 from afl.operations import fleet
 from afl.operations.records import FlowEntry
@@ -163,7 +165,7 @@ def handler(found: HandlerRegistration) -> Shape:
 
 
 def turn(record: TurnRecord) -> Shape:
-    return {**asdict(record), "state": str(record.state)}
+    return {**msgspec.structs.asdict(record), "state": str(record.state)}
 
 
 def problem(found: Diagnostic) -> Shape:

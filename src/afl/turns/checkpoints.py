@@ -98,4 +98,4 @@ def _traced(entry: Entry) -> dict[str, Any]:
 
 def _shown(turn: TurnRecord) -> dict[str, Any]:
     hidden = ("request", "result")
-    return {each: getattr(turn, each) for each in turn.__dataclass_fields__ if each not in hidden}
+    return {each: getattr(turn, each) for each in turn.__struct_fields__ if each not in hidden}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from afl.turns import rules
 from afl.turns.api import Claim, Entry, Kind, NewEntry, Outcome, TurnRecord

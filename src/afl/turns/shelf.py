@@ -6,6 +6,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import msgspec
+
 from afl.turns.api import Delta, Entry, Kind, Size, TurnRecord, TurnState
 from afl.turns.values import digest
 
@@ -13,8 +15,7 @@ from afl.turns.values import digest
 INLINE_BYTES = 512
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(msgspec.Struct, frozen=True, gc=False):
     """A journal entry as it is kept: a value, or the hash of one."""
 
     turn_id: str

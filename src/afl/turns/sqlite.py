@@ -19,6 +19,8 @@ from afl.turns.rows import (
     DELTA_FIELDS,
     LINE_FIELDS,
     TURN_FIELDS,
+    Row,
+    changed_fields,
     delta_row,
     line_of_row,
     line_row,
@@ -35,10 +37,13 @@ DEFAULT_ADDRESS = "sqlite:///./afl.db"
 
 _COLUMNS = ", ".join(TURN_FIELDS)
 _TURN = f"SELECT {_COLUMNS} FROM turn"
+_BY_ID = f"{_TURN} WHERE id = ?"
 _CHANGED = ", ".join(f"{each} = excluded.{each}" for each in TURN_FIELDS[1:])
 _SAVE = f"""\
 INSERT INTO turn ({_COLUMNS}) VALUES ({", ".join("?" * len(TURN_FIELDS))})
 ON CONFLICT (id) DO UPDATE SET {_CHANGED}"""
+#: What a statement sets, SQLite writes, also into indexes, whether it has changed or not.
+_UPDATE = "UPDATE turn SET {} = ? WHERE id = ?"
 _LINE = f"SELECT {', '.join(LINE_FIELDS)} FROM turn_entry"
 _DELTA = f"SELECT {', '.join(DELTA_FIELDS)} FROM turn_delta"
 _STREAM = f"""\
@@ -82,24 +87,38 @@ class SqliteShelf:
     def __init__(self, reader: Reader, now_ms: Callable[[], int]) -> None:
         self._reader = reader
         self.now_ms = now_ms
+        #: Turns as they are in the file.
+        self._rows: dict[str, Row] = {}
 
     @property
     def _tx(self) -> Transaction:
         return cast(Transaction, self._reader)
 
     def turn(self, turn_id: str) -> TurnRecord | None:
-        row = self._reader.query_one(f"{_TURN} WHERE id = ?", (turn_id,))
-        return None if row is None else turn_of(row)
+        row = self._reader.query_one(_BY_ID, (turn_id,))
+        return None if row is None else self._record(row)
 
     def turns(self, turn_ids: Collection[str]) -> Sequence[TurnRecord]:
         found = map(self.turn, turn_ids)
         return [each for each in found if each is not None]
 
+    def _record(self, row: Row) -> TurnRecord:
+        record = turn_of(row)
+        self._rows[record.id] = row
+        return record
+
     def save(self, turn: TurnRecord) -> None:
-        self._tx.execute(_SAVE, turn_row(turn))
+        was = self._rows.get(turn.id)
+        if was is None:
+            self._tx.execute(_SAVE, turn_row(turn))
+        elif changed := changed_fields(turn, was):
+            values = [getattr(turn, each) for each in (*changed, "id")]
+            self._tx.execute(_UPDATE.format(" = ?, ".join(changed)), values)
+        self._rows[turn.id] = turn_row(turn)
 
     def write(self, lines: Sequence[Line]) -> None:
-        self._tx.executemany(_WRITE, map(line_row, lines))
+        for each in lines:  # nearly always one
+            self._tx.execute(_WRITE, line_row(each))
 
     def lines(self, turn_id: str, after: int) -> Sequence[Line]:
         sql = f"{_LINE} WHERE turn_id = ? AND seq > ? ORDER BY seq"
@@ -121,7 +140,7 @@ class SqliteShelf:
 
     def due(self, loop: str, limit: int) -> Sequence[TurnRecord]:
         facts = {"loop": loop, "now": self.now_ms(), "limit": limit}
-        return [turn_of(row) for row in self._reader.query_all(_DUE, facts)]
+        return [self._record(row) for row in self._reader.query_all(_DUE, facts)]
 
     def next_due(self, loop: str) -> int | None:
         row = self._reader.query_one(_NEXT_DUE, (loop,))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from afl.turns import rules
 from afl.turns.api import Claim, Delta, Entry, NewEntry, TurnRecord
@@ -46,6 +47,8 @@ def heard(
     shelf: Shelf, turn: TurnRecord, entries: Sequence[NewEntry], now: int, *, is_left: bool
 ) -> TurnRecord:
     """Before these entries are written; if it `is_left`, nothing more is said after them."""
+    if not turn.saying:
+        return turn
     if rules.is_void(turn, entries, is_left=is_left):
         return voided(shelf, turn, now)
     return replace(turn, saying="") if rules.is_whole(turn, entries) else turn

@@ -124,7 +124,7 @@ class Writer(Batching[Transaction]):
 
     def _lock_file(self, connection: sqlite3.Connection) -> None:
         """Begin to write, when no other process does."""
-        deadline = SYSTEM_CLOCK.monotonic() + self._busy_timeout_s
+        deadline = 0.0
         for attempt in count(1):
             try:
                 # IMMEDIATE, so that the waiting is here: a transaction that has read before it
@@ -132,6 +132,7 @@ class Writer(Batching[Transaction]):
                 connection.execute("BEGIN IMMEDIATE")
                 return
             except sqlite3.OperationalError as error:
+                deadline = deadline or SYSTEM_CLOCK.monotonic() + self._busy_timeout_s
                 if not is_busy(error) or SYSTEM_CLOCK.monotonic() >= deadline:
                     raise
             SYSTEM_CLOCK.sleep(_BUSY.delay(attempt))
