@@ -121,7 +121,8 @@ class RevivedTwice(Queue):
         for seq, tick, old in list(self._returned):
             if old.id in self._kept and not old.is_ready:
                 self._kept[old.id].is_ready = True
-                self._returned.append((seq, tick, self._kept[old.id]))
+                # Another tick: no two entries of a heap may be alike.
+                self._returned.append((seq, -tick, self._kept[old.id]))
         return count
 
 
