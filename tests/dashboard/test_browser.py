@@ -174,6 +174,7 @@ def _works(visit: Visit, folder: Path, pictures: Path) -> None:
     expect(page.get_by_label("Token")).to_be_visible()
     page.goto("/runs")
     expect(page.get_by_label("Token")).to_be_visible()
+    _takes_picture(page, pictures, "login")
 
 
 def _signs_in(visit: Visit) -> None:
@@ -309,6 +310,13 @@ def _answers_a_turn(page: Page, turn: str) -> None:
     expect(page.get_by_text("The turn has its answer.")).to_be_visible()
 
 
+def _takes_picture(page: Page, folder: Path, name: str) -> None:
+    expect(page.locator("h1")).to_be_visible()
+    for theme in ("light", "dark"):
+        page.emulate_media(color_scheme=theme)
+        page.screenshot(path=folder / f"{name}-{theme}.png", caret="initial")
+
+
 def _takes_pictures(visit: Visit, folder: Path, paths: Mapping[str, str]) -> None:
     pages = {
         **{name: f"/{name}" for name in ("overview", "runs", "tasks", "handlers", "servers")},
@@ -317,13 +325,12 @@ def _takes_pictures(visit: Visit, folder: Path, paths: Mapping[str, str]) -> Non
         "submit": "/workflows?workflow=shop.Checkout",
         "handler": "/handlers/shop.Charge",
         "mailbox": "/mailboxes/orders",
+        "workflows": "/workflows",
+        "not-found": "/runs/no-such-run",
     }
-    for theme in ("light", "dark"):
-        visit.page.emulate_media(color_scheme=theme)
-        for name, path in pages.items():
-            visit.page.goto(path)
-            expect(visit.page.locator("h1")).to_be_visible()
-            visit.page.screenshot(path=folder / f"{name}-{theme}.png", caret="initial")
+    for name, path in pages.items():
+        visit.page.goto(path)
+        _takes_picture(visit.page, folder, name)
     visit.page.set_viewport_size({"width": 390, "height": 780})
     for name, path in pages.items():
         visit.page.goto(path)
