@@ -131,6 +131,18 @@ def test_one_dead_letter_is_sent_again_by_its_button(site: Site) -> None:
     assert api.get("/api/mailboxes/orders").json()["dead_letters"] == []
 
 
+def test_turns_are_shown_page_by_page(site: Site) -> None:
+    asking, doubting = waiting_turns(site.mailboxes)
+    client = site.signed_in()
+    first = client.get("/turns", params={"limit": 1}).text
+    assert f"/turns/{doubting}" in first
+    assert f"cursor={doubting}" in first
+    second = client.get("/turns", params={"limit": 1, "cursor": doubting}).text
+    assert f'href="/turns/{asking}"' in second
+    assert "cursor=" not in second
+    assert site.api().get("/api/turns", params={"cursor": "nobody"}).status_code == 404
+
+
 def test_turns_and_mailboxes_are_worked_on_by_programs(site: Site) -> None:
     asking, doubting = waiting_turns(site.mailboxes)
     dead_letter(site.mailboxes, "orders")

@@ -198,6 +198,9 @@ def test_turns_are_listed_newest_first_by_loop_and_state(scene: Scene) -> None:
     done = http.get("/turns", params={"loop": "anything", "state": "done"}).json()["turns"]
     assert first in [each["id"] for each in done]
     assert second not in [each["id"] for each in done]
+    older = http.get("/turns", params={"loop": "anything", "limit": 1, "before": second})
+    assert [each["id"] for each in older.json()["turns"]] == [first]
+    refused(http.get("/turns", params={"before": "nobody"}), 404, "no-such-turn")
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 app = typer.Typer(name="turns", help="Look at turns, and act on them.", no_args_is_help=True)
 
-TurnId = Annotated[str, typer.Argument(metavar="TURN", help="Its id; `afl turns list` shows.")]
+TurnId = Annotated[
+    str,
+    typer.Argument(metavar="TURN", help="Its id, or how that begins; `afl turns list` shows."),
+]
 CallId = Annotated[
     str,
     typer.Option("--call", metavar="ID", help="Which one, if the turn has several; else the last."),
@@ -32,6 +35,15 @@ def _opened(context: typer.Context, url: str | None) -> Iterator[TurnStore]:
         yield store
 
 
+@contextmanager
+def _chosen(context: typer.Context, url: str | None, turn: str) -> Iterator[tuple[TurnStore, str]]:
+    """The store, and the whole id of a turn in it."""
+    from afl.operations.finding import find_turn
+
+    with _opened(context, url) as store:
+        yield store, find_turn(store, turn)
+
+
 @app.command("list")
 def list_(
     context: typer.Context,
@@ -46,16 +58,22 @@ def list_(
     loop: Annotated[
         str | None, typer.Option("--loop", metavar="NAME", help="Turns of this loop.")
     ] = None,
+    before: Annotated[
+        str | None,
+        typer.Option("--before", metavar="TURN", help="Older ones than this: the next page."),
+    ] = None,
     limit: Limit = 50,
     store: Store = None,
     json: Json = False,
 ) -> None:
     """List turns, newest first."""
     from afl.cli.tables import cut, short, show_table
+    from afl.operations.finding import find_turn
     from afl.operations.turns import list_turns
 
     with _opened(context, store) as found:
-        shown = list_turns(found, loop=loop, state=state, limit=limit)
+        last = None if before is None else find_turn(found, before)
+        shown = list_turns(found, loop=loop, state=state, limit=limit, before=last)
     if json:
         write_json(shown)
         return
@@ -72,8 +90,8 @@ def show(context: typer.Context, turn: TurnId, store: Store = None) -> None:
     """Print the checkpoint of a turn as JSON: what was asked, done, remembered, and is open."""
     from afl.operations.turns import show_turn
 
-    with _opened(context, store) as found:
-        typer.echo(as_json(show_turn(found, turn), indent=2))
+    with _chosen(context, store, turn) as (found, turn_id):
+        typer.echo(as_json(show_turn(found, turn_id), indent=2))
 
 
 @app.command()
@@ -81,8 +99,8 @@ def resume(context: typer.Context, turn: TurnId, store: Store = None, json: Json
     """Let a turn that waits, is suspended or does not fit its code go on."""
     from afl.operations.turns import resume_turn
 
-    with _opened(context, store) as found:
-        _say(resume_turn(found, turn), "goes on as soon as a loop of its name runs", json)
+    with _chosen(context, store, turn) as (found, turn_id):
+        _say(resume_turn(found, turn_id), "goes on as soon as a loop of its name runs", json)
 
 
 @app.command()
@@ -97,8 +115,8 @@ def answer(
     """Answer the question that a turn waits for."""
     from afl.operations.turns import answer_turn
 
-    with _opened(context, store) as found:
-        record = answer_turn(found, turn, _value(text), question=question)
+    with _chosen(context, store, turn) as (found, turn_id):
+        record = answer_turn(found, turn_id, _value(text), question=question)
     _say(record, "has its answer", json)
 
 
@@ -141,8 +159,8 @@ def settle(
     """Say what became of an effect, and let its turn go on."""
     from afl.operations.turns import settle_effect
 
-    with _opened(context, store) as found:
-        record = settle_effect(found, turn, outcome, _value(value), call_id=call)
+    with _chosen(context, store, turn) as (found, turn_id):
+        record = settle_effect(found, turn_id, outcome, _value(value), call_id=call)
     _say(record, f"goes on: its effect counts as {outcome}", json)
 
 
@@ -159,8 +177,8 @@ def cancel(
     """End a turn, whoever does it."""
     from afl.operations.turns import cancel_turn
 
-    with _opened(context, store) as found:
-        _say(cancel_turn(found, turn, reason), "is cancelled", json)
+    with _chosen(context, store, turn) as (found, turn_id):
+        _say(cancel_turn(found, turn_id, reason), "is cancelled", json)
 
 
 def _say(record: TurnRecord, what: str, json: bool) -> None:

@@ -186,7 +186,7 @@ LOOKS = (
         "Turns, the newest first, and effects that wait for a person.",
         views.list_turns,
         views.TurnsShown,
-        {"state": TurnState, "loop": _Name, "limit": _Limit},
+        {"state": TurnState, "loop": _Name, **_PAGE},
         "turns.html",
     ),
     Look(

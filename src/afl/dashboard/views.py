@@ -57,6 +57,8 @@ class TurnsShown:
     turns: tuple[TurnRecord, ...]
     #: Effects of which nobody knows whether they were done, the oldest first.
     unknown: tuple[UnknownEffect, ...]
+    #: Where the next page begins; None on the last one.
+    cursor: str | None = None
 
 
 @dataclass(frozen=True)
@@ -152,10 +154,12 @@ def list_turns(desk: Desk, asked: Asked) -> TurnsShown:
     store = desk.turns
     if store is None:
         return TurnsShown((), ())
-    limit = asked.query.get("limit", _SHOWN)
+    limit, before = asked.query.get("limit", _SHOWN), asked.query.get("cursor")
     wanted = {name: asked.query.get(name) for name in ("loop", "state")}
-    found = turns.list_turns(store, limit=limit, **wanted)
-    return TurnsShown(tuple(found), tuple(turns.unknown_effects(store)))
+    found = turns.list_turns(store, limit=limit + 1, before=before, **wanted)
+    shown = tuple(found[:limit])
+    cursor = shown[-1].id if len(found) > limit else None
+    return TurnsShown(shown, tuple(turns.unknown_effects(store)), cursor)
 
 
 def show_turn(desk: Desk, asked: Asked) -> dict[str, Any]:

@@ -99,10 +99,15 @@ class Desk:
         return self._shown(visitor, self._found(visitor, turn_id, Right.LOOK))
 
     def list(
-        self, visitor: Visitor, loop: str | None, state: TurnState | None, limit: int
+        self,
+        visitor: Visitor,
+        loop: str | None,
+        state: TurnState | None,
+        limit: int,
+        before: str | None,
     ) -> TurnsBody:
         _require(visitor, Right.LOOK, Right.ALL)
-        found = self.store.list(loop, state, limit)
+        found = self.store.list(loop, state, limit, before)
         return TurnsBody([turn_body(each, key=_given_key(each)) for each in found])
 
     def give_input(self, visitor: Visitor, turn_id: str, body: InputBody) -> TurnBody:

@@ -99,8 +99,8 @@ def _submit(desk: Desk, asked: Asked) -> Any:
 
 
 def _list(desk: Desk, asked: Asked) -> Any:
-    given = asked.given
-    return desk.list(asked.visitor, given.get("loop"), given.get("state"), given.get("limit", 100))
+    loop, state, before = map(asked.given.get, ("loop", "state", "before"))
+    return desk.list(asked.visitor, loop, state, asked.given.get("limit", 100), before)
 
 
 def _follow(desk: Desk, asked: Asked) -> Any:
@@ -131,12 +131,13 @@ LIST = Route(
     "list_turns",
     "Turns, the newest first, without their results. For operators and readers.",
     _list,
-    [],
+    [problems.NO_SUCH_TURN],
     answer=TurnsBody,
     parameters=[
         Parameter("loop", "query", _Name, "of this loop"),
         Parameter("state", "query", TurnState, "in this state"),
         Parameter("limit", "query", _Limit, "at most so many; 100 if it is not given"),
+        Parameter("before", "query", _Name, "older ones than the turn of this id: the next page"),
     ],
 )
 SHOW = Route(

@@ -6,13 +6,15 @@ an index, however many records there are and however old it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from afl.errors import NotFound, UsageError
 from afl.runtime.entities import RunnerDefinition, ServerDefinition, TaskDefinition
 from afl.runtime.errors import RunNotFoundError, TaskNotFoundError
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.types import WorkflowId
+from afl.turns.api import TurnStore
+from afl.turns.errors import TurnNotFound
 
 #: Fewer characters fit something by chance.
 SHORTEST = 4
@@ -81,7 +83,15 @@ def find_server(store: PersistenceAPI, text: str) -> ServerDefinition:
     return found
 
 
-def _beginning(find: Callable[[str, int], list[str]], text: str) -> list[str]:
+def find_turn(store: TurnStore, text: str) -> str:
+    """The id of the turn that has it, or whose id begins so. Raises TurnNotFound, UsageError."""
+    found = only_beginning(text, _beginning(store.find_ids, text), "turn")
+    if found is None:
+        raise TurnNotFound(text)
+    return found
+
+
+def _beginning(find: Callable[[str, int], Sequence[str]], text: str) -> Sequence[str]:
     """The ids that begin like this; none if that is too short to mean anything."""
     return find(text, _ASKED) if len(text) >= SHORTEST else []
 

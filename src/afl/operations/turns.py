@@ -58,10 +58,16 @@ def submit_turn(store: TurnStore, loop: str, request: Any, *, key: str | None = 
 
 
 def list_turns(
-    store: TurnStore, *, loop: str | None = None, state: str | None = None, limit: int = 100
+    store: TurnStore,
+    *,
+    loop: str | None = None,
+    state: str | None = None,
+    limit: int = 100,
+    before: str | None = None,
 ) -> Sequence[TurnRecord]:
-    """The newest first. Raises UsageError for a state that does not exist."""
-    return store.list(loop, None if state is None else state_of(state), limit)
+    """The newest first; with the id of a turn, those that came `before` it. Raises TurnNotFound,
+    and UsageError for a state that does not exist."""
+    return store.list(loop, None if state is None else state_of(state), limit, before)
 
 
 def state_of(text: str) -> TurnState:

@@ -316,9 +316,16 @@ class TurnStore(Protocol):
         """What is kept under a hash. Raises NotFound."""
 
     def list(
-        self, loop: str | None = None, state: TurnState | None = None, limit: int = 100
+        self,
+        loop: str | None = None,
+        state: TurnState | None = None,
+        limit: int = 100,
+        before: str | None = None,
     ) -> Sequence[TurnRecord]:
-        """The newest first."""
+        """The newest first; with the id of a turn, those that came `before` it."""
+
+    def find_ids(self, prefix: str, limit: int = 10) -> Sequence[str]:
+        """Ids that begin like this, in their order."""
 
     def effects(self, limit: int = 100) -> Sequence[Entry]:
         """Effects that wait for a person, the oldest first: their TOOL_UNKNOWN entries."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
+from itertools import islice
 from typing import TypeVar
 
 from afl.clock import SYSTEM_CLOCK, Clock, now_ms
@@ -77,13 +78,21 @@ class MemoryShelf:
             each for each in self.records.values() if each.loop == loop and each.due is not None
         ]
 
-    def listed(self, loop: str | None, state: TurnState | None, limit: int) -> Sequence[TurnRecord]:
-        found = [
+    def listed(
+        self, loop: str | None, state: TurnState | None, limit: int, before: str | None
+    ) -> Sequence[TurnRecord]:
+        newest_first = sorted(self.records.values(), key=lambda each: each.created)[::-1]
+        if before is not None:
+            del newest_first[: newest_first.index(self.records[before]) + 1]
+        found = (
             each
-            for each in reversed(self.records.values())
+            for each in newest_first
             if loop in (None, each.loop) and state in (None, each.state)
-        ]
-        return sorted(found, key=lambda each: -each.created)[:limit]
+        )
+        return list(islice(found, limit))
+
+    def ids(self, prefix: str, limit: int) -> Sequence[str]:
+        return sorted(each for each in self.records if each.startswith(prefix))[:limit]
 
     def unknown(self) -> Sequence[Line]:
         lines = (line for journal in self.journals.values() for line in journal)

@@ -31,7 +31,7 @@ from afl.turns.mongo_documents import (
     turn_of_document,
 )
 from afl.turns.mongo_schema import DELTAS, ENTRIES, SECRETS, TAKERS, TURNS, VALUES
-from afl.turns.shelf import Line, Taker
+from afl.turns.shelf import LAST, Line, Taker
 
 _HOLD = {"$inc": {"guard": 1}}
 _LONGEST_DUE_FIRST = [("due", 1), ("created", 1)]
@@ -129,11 +129,26 @@ class MongoShelf:
         found = self._reader.one(TURNS, where, sort=_LONGEST_DUE_FIRST, fields={"due": 1})
         return None if found is None else int(found["due"])
 
-    def listed(self, loop: str | None, state: TurnState | None, limit: int) -> Sequence[TurnRecord]:
+    def listed(
+        self, loop: str | None, state: TurnState | None, limit: int, before: str | None
+    ) -> Sequence[TurnRecord]:
         wanted = {"loop": loop, "state": None if state is None else str(state)}
-        where = {name: each for name, each in wanted.items() if each is not None}
+        where: Document = {name: each for name, each in wanted.items() if each is not None}
+        if before is not None:
+            where |= self._before(before)
         newest_first = [("created", -1), ("number", -1)]
         return self._records(where, sort=newest_first, limit=limit) if limit else []
+
+    def _before(self, turn_id: str) -> Filter:
+        found = self._reader.one(TURNS, {"_id": turn_id}, fields={"created": 1, "number": 1})
+        created, number = (0, 0) if found is None else (found["created"], found["number"])
+        earlier = [{"created": {"$lt": created}}, {"created": created, "number": {"$lt": number}}]
+        return {"$or": earlier}
+
+    def ids(self, prefix: str, limit: int) -> Sequence[str]:
+        where = {"_id": {"$gte": prefix, "$lt": prefix + LAST}}
+        found = self._reader.all(TURNS, where, sort=_IN_ORDER, limit=limit, fields={"_id": 1})
+        return [each["_id"] for each in found] if limit else []
 
     def unknown(self) -> Sequence[Line]:
         oldest_first = [("at", 1), ("_id", 1)]

@@ -90,4 +90,13 @@ CREATE TABLE afl_turn_taker (
     "CREATE TABLE afl_turn_secret (id integer PRIMARY KEY CHECK (id = 1), value bytea NOT NULL)",
 )
 
-MIGRATIONS = history(Migration(1, "turns, their journals, deltas, values and takers", _TABLES))
+_LISTS = (
+    # Found by their beginnings, so in the order of their characters, whatever the language of the
+    # database is.
+    'ALTER TABLE afl_turn ALTER COLUMN id TYPE text COLLATE "C"',
+)
+
+MIGRATIONS = history(
+    Migration(1, "turns, their journals, deltas, values and takers", _TABLES),
+    Migration(2, "turns by the beginnings of their ids", _LISTS),
+)

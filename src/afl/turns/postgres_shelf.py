@@ -28,7 +28,7 @@ from afl.turns.rows import (
     turn_of,
     turn_row,
 )
-from afl.turns.shelf import Line, Taker
+from afl.turns.shelf import LAST, Line, Taker
 
 
 def _insert(table: str, names: Sequence[str]) -> str:
@@ -83,10 +83,14 @@ held AS MATERIALIZED (
 )
 SELECT {_COLUMNS}, {SERVER_TIME} FROM held"""
 _NEXT_DUE = "SELECT min(due) FROM afl_turn WHERE loop = %s AND due IS NOT NULL"
-_LISTED = f"""\
-{_TURN} WHERE (%(loop)s::text IS NULL OR loop = %(loop)s)
-AND (%(state)s::text IS NULL OR state = %(state)s)
-ORDER BY created DESC, number DESC LIMIT %(limit)s"""
+_FITS = """\
+(%(loop)s::text IS NULL OR loop = %(loop)s) AND (%(state)s::text IS NULL OR state = %(state)s)"""
+_NEWEST_FIRST = "ORDER BY created DESC, number DESC LIMIT %(limit)s"
+_LISTED = f"{_TURN} WHERE {_FITS} {_NEWEST_FIRST}"
+_LISTED_BEFORE = f"""\
+{_TURN} WHERE (created, number) < (SELECT created, number FROM afl_turn WHERE id = %(before)s)
+AND {_FITS} {_NEWEST_FIRST}"""
+_IDS = "SELECT id FROM afl_turn WHERE id >= %s AND id < %s ORDER BY id LIMIT %s"
 _OVER = f"""\
 {_TURN} WHERE ended IS NOT NULL AND due IS NULL AND ended < %(before)s
 ORDER BY ended LIMIT %(limit)s"""
@@ -222,9 +226,18 @@ class PostgresShelf:
         row = self._reader.query_one(_NEXT_DUE, (loop,))
         return None if row is None else row[0]
 
-    def listed(self, loop: str | None, state: TurnState | None, limit: int) -> Sequence[TurnRecord]:
+    def listed(
+        self, loop: str | None, state: TurnState | None, limit: int, before: str | None
+    ) -> Sequence[TurnRecord]:
         facts = {"loop": loop, "state": state, "limit": limit}
-        return list(map(turn_of, self._reader.query_all(_LISTED, facts)))
+        if before is None:
+            return list(map(turn_of, self._reader.query_all(_LISTED, facts)))
+        facts["before"] = before
+        return list(map(turn_of, self._reader.query_all(_LISTED_BEFORE, facts)))
+
+    def ids(self, prefix: str, limit: int) -> Sequence[str]:
+        rows = self._reader.query_all(_IDS, (prefix, prefix + LAST, limit))
+        return [found for (found,) in rows]
 
     def unknown(self) -> Sequence[Line]:
         return list(map(line_of_row, self._reader.query_all(_UNKNOWN)))

@@ -11,6 +11,8 @@ import msgspec
 from afl.turns.api import Delta, Entry, Kind, Size, TurnRecord, TurnState
 from afl.turns.values import digest
 
+#: Behind every text that begins like another one.
+LAST = "\U0010ffff"
 #: Larger values are kept under their hash.
 INLINE_BYTES = 512
 
@@ -76,8 +78,11 @@ class Shelf(Protocol):
     def next_due(self, loop: str) -> int | None: ...
 
     def listed(
-        self, loop: str | None, state: TurnState | None, limit: int
-    ) -> Sequence[TurnRecord]: ...
+        self, loop: str | None, state: TurnState | None, limit: int, before: str | None
+    ) -> Sequence[TurnRecord]:
+        """The newest first; of those that came before the turn of this id."""
+
+    def ids(self, prefix: str, limit: int) -> Sequence[str]: ...
 
     def unknown(self) -> Sequence[Line]:
         """All TOOL_UNKNOWN entries, the oldest first."""

@@ -27,7 +27,7 @@ from afl.turns.rows import (
     turn_of,
     turn_row,
 )
-from afl.turns.shelf import Line, Shelf, Taker
+from afl.turns.shelf import LAST, Line, Shelf, Taker
 from afl.turns.sqlite_schema import COMPONENT, MIGRATIONS
 from afl.turns.stored import StoredTurns
 
@@ -60,9 +60,13 @@ _DUE = f"""\
 AND (due <= :now OR (state = 'running' AND due - lease_ms > :now))
 ORDER BY due, created LIMIT :limit"""
 _NEXT_DUE = "SELECT min(due) FROM turn WHERE loop = ? AND due IS NOT NULL"
-_LISTED = f"""\
-{_TURN} WHERE (:loop IS NULL OR loop = :loop) AND (:state IS NULL OR state = :state)
-ORDER BY created DESC, rowid DESC LIMIT :limit"""
+_FITS = "(:loop IS NULL OR loop = :loop) AND (:state IS NULL OR state = :state)"
+_NEWEST_FIRST = "ORDER BY created DESC, rowid DESC LIMIT :limit"
+_LISTED = f"{_TURN} WHERE {_FITS} {_NEWEST_FIRST}"
+_LISTED_BEFORE = f"""\
+{_TURN} WHERE (created, rowid) < (SELECT created, rowid FROM turn WHERE id = :before)
+AND {_FITS} {_NEWEST_FIRST}"""
+_IDS = "SELECT id FROM turn WHERE id >= ? AND id < ? ORDER BY id LIMIT ?"
 _UNKNOWN = f"{_LINE} WHERE kind = 'tool_unknown' ORDER BY at, turn_id, seq"
 _OVER = f"{_TURN} WHERE ended IS NOT NULL AND due IS NULL AND ended < ? LIMIT ?"
 _LARGE = "SELECT digest FROM turn_entry WHERE turn_id = ? AND digest IS NOT NULL"
@@ -146,9 +150,16 @@ class SqliteShelf:
         row = self._reader.query_one(_NEXT_DUE, (loop,))
         return None if row is None else row[0]
 
-    def listed(self, loop: str | None, state: TurnState | None, limit: int) -> Sequence[TurnRecord]:
-        facts = {"loop": loop, "state": state, "limit": limit}
-        return [turn_of(row) for row in self._reader.query_all(_LISTED, facts)]
+    def listed(
+        self, loop: str | None, state: TurnState | None, limit: int, before: str | None
+    ) -> Sequence[TurnRecord]:
+        facts = {"loop": loop, "state": state, "limit": limit, "before": before}
+        sql = _LISTED if before is None else _LISTED_BEFORE
+        return [turn_of(row) for row in self._reader.query_all(sql, facts)]
+
+    def ids(self, prefix: str, limit: int) -> Sequence[str]:
+        rows = self._reader.query_all(_IDS, (prefix, prefix + LAST, limit))
+        return [found for (found,) in rows]
 
     def unknown(self) -> Sequence[Line]:
         return [line_of_row(row) for row in self._reader.query_all(_UNKNOWN)]

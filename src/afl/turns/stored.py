@@ -238,9 +238,21 @@ class StoredTurns(Attending):
         return found
 
     def list(
-        self, loop: str | None = None, state: TurnState | None = None, limit: int = 100
+        self,
+        loop: str | None = None,
+        state: TurnState | None = None,
+        limit: int = 100,
+        before: str | None = None,
     ) -> Sequence[TurnRecord]:
-        return self._look(lambda shelf: shelf.listed(loop, state, max(limit, 0)))
+        def look(shelf: Shelf) -> Sequence[TurnRecord]:
+            if before is not None:
+                _found(shelf, before)
+            return shelf.listed(loop, state, max(limit, 0), before)
+
+        return self._look(look) if before is None else self._view(look)
+
+    def find_ids(self, prefix: str, limit: int = 10) -> Sequence[str]:
+        return self._look(lambda shelf: shelf.ids(prefix, max(limit, 0)))
 
     def effects(self, limit: int = 100) -> Sequence[Entry]:
         return self._view(lambda shelf: outside.unsettled(shelf, limit))

@@ -74,6 +74,23 @@ def test_turns_are_listed_by_their_state(desk: Desk) -> None:
         operations.list_turns(desk.store, state="asleep")
 
 
+def test_turns_are_listed_page_by_page(desk: Desk) -> None:
+    ids = [desk.turn(str(number)).id for number in range(3)]
+    first = [each["id"] for each in desk.afl("list", "--limit", "2")]
+    rest = [each["id"] for each in desk.afl("list", "--before", first[-1][:8])]
+    assert [*first, *rest] == ids[::-1]
+
+
+def test_turns_are_named_by_the_beginning_of_their_id(desk: Desk) -> None:
+    asking = desk.asking()
+    done = afl("turns", "show", asking[:8], "--store", desk.url)
+    assert (done.code, asking in done.out) == (0, True)
+    assert desk.afl("answer", asking[:8], "red")["id"] == asking
+    assert desk.afl("cancel", asking[:8])["state"] == "cancelled"
+    gone = afl("turns", "show", "nowhere", "--store", desk.url)
+    assert (gone.code, "nowhere" in gone.err) == (2, True)
+
+
 def test_a_list_for_people_says_what_a_turn_waits_for(desk: Desk) -> None:
     desk.asking()
     done = afl("turns", "list", "--store", desk.url)

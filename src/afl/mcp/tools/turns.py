@@ -39,6 +39,9 @@ class Turns(Arguments):
     ] = ""
     loop: Annotated[str, Meta(description="Of list: turns of this loop.")] = ""
     limit: Annotated[int, Meta(ge=1, le=200)] = 20
+    before: Annotated[
+        str, Meta(description="Of list: older ones than the turn of this id, the next page.")
+    ] = ""
     answer: Annotated[Any, Meta(description="Of answer: the answer, any JSON.")] = None
     outcome: Annotated[
         Literal["", "done", "failed", "again"],
@@ -81,7 +84,11 @@ def turns_(backend: Backend, given: Turns) -> TurnsResult:
 
 def _list(backend: Backend, given: Turns) -> TurnsResult:
     found = turns.list_turns(
-        backend.turns, loop=given.loop or None, state=given.state or None, limit=given.limit
+        backend.turns,
+        loop=given.loop or None,
+        state=given.state or None,
+        limit=given.limit,
+        before=given.before or None,
     )
     return TurnsResult(success=True, turns=[shapes.turn(each) for each in found])
 

@@ -31,6 +31,7 @@ from afl.turns.errors import (
     StaleTurn,
     TurnBusy,
     TurnEnded,
+    TurnNotFound,
 )
 from afl.turns.values import encode
 
@@ -154,6 +155,34 @@ class PeopleContract(TurnExam):
         assert [each.key for each in store.list(state=TurnState.RUNNING)] == ["b"]
         assert [each.key for each in store.list(LOOP, limit=1)] == ["c"]
         assert list(store.list("another loop")) == []
+
+    def test_turns_are_listed_page_by_page(self, store: TurnStore, clock: FakeClock) -> None:
+        for number in range(7):
+            accept(store, str(number))
+            clock.advance(number % 2)  # some come at the same time
+        begin(store, "3")
+        pages: list[list[str | None]] = []
+        page = store.list(LOOP, limit=3)
+        while page:
+            pages.append([each.key for each in page])
+            page = store.list(LOOP, limit=3, before=page[-1].id)
+        assert pages == [["6", "5", "4"], ["3", "2", "1"], ["0"]]
+        first = store.list()[0].id
+        assert [each.key for each in store.list(state=TurnState.RUNNING, before=first)] == ["3"]
+        with pytest.raises(TurnNotFound):
+            store.list(before="nobody")
+
+    def test_turns_are_found_by_the_beginnings_of_their_ids(self, store: TurnStore) -> None:
+        known = sorted(accept(store, str(number)).id for number in range(5))
+        assert list(store.find_ids("")) == known
+        assert list(store.find_ids("", 2)) == known[:2]
+        for each in known:
+            beginning = each[:8]
+            fitting = [other for other in known if other.startswith(beginning)]
+            assert list(store.find_ids(beginning)) == fitting
+            assert list(store.find_ids(each)) == [each]
+            assert list(store.find_ids(each + "0")) == []
+        assert list(store.find_ids("z")) == []
 
     def test_old_turns_are_pruned_with_what_only_they_needed(
         self, store: TurnStore, clock: FakeClock
