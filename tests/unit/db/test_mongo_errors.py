@@ -6,7 +6,7 @@ import pytest
 from pymongo.errors import BulkWriteError, OperationFailure
 
 from afl.db.mongo.errors import translated
-from afl.errors import StoreMisused
+from afl.errors import StoreMisused, StoreUnavailable
 
 
 @pytest.mark.parametrize(
@@ -22,3 +22,13 @@ def test_more_than_fits_into_the_cache_is_told_with_what_to_do(error: OperationF
     assert isinstance(told, StoreMisused)
     assert "mongodb://h:27017/db" in str(told)
     assert "cacheSizeGB" in str(told)
+
+
+@pytest.mark.parametrize("code", [91, 189, 11600, 11602])
+@pytest.mark.parametrize("kind", ["writeErrors", "writeConcernErrors"])
+def test_a_server_that_stops_among_many_changes_cannot_be_reached(kind: str, code: int) -> None:
+    """Who is told so waits; any other error would end a worker."""
+    failed = {"code": code, "errmsg": "Replication is being shut down"}
+    told = translated(BulkWriteError({kind: [failed]}), "mongodb://h:27017/db")
+    assert isinstance(told, StoreUnavailable)
+    assert "at this moment" in str(told) or "try again" in str(told)

@@ -20,7 +20,8 @@ _PASSING = {
     14031: "its disk is full; make room",
     50: "the operation took too long; others hold these documents, or it is overloaded",
     64: "too few members of the replica set confirm writes",
-    91: "it shuts down at this moment",
+    **dict.fromkeys((91, 11600), "it shuts down at this moment"),
+    **dict.fromkeys((189, 10107, 11602, 13435, 13436), "another member becomes primary; try again"),
     112: "others changed the same documents at the same time; try again",
     246: "the snapshot is not there any more; try again",
     251: "the transaction was ended by the server; try again",
@@ -137,8 +138,10 @@ def refusing() -> Iterator[None]:
 
 def _codes(error: errors.OperationFailure) -> set[int]:
     details = error.details or {}
-    inner = [each.get("code") for each in details.get("writeErrors", ())]
-    return {code for code in (error.code, *inner) if code is not None}
+    # Of many changes each may fail, or be done and not confirmed.
+    inner = (*details.get("writeErrors", ()), *details.get("writeConcernErrors", ()))
+    codes = (error.code, *(each.get("code") for each in inner))
+    return {code for code in codes if code is not None}
 
 
 def _text(error: Exception) -> str:
