@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from afl.db.postgres.statements import Statement
 from afl.db.postgres.text import given_row, kept_names, kept_values, topic_of
 from afl.errors import StoreMisused
 
@@ -60,7 +61,7 @@ class Reader:
 
 
 class _Put(NamedTuple):
-    sql: str
+    sql: str | Statement
     rows: list[Any]
     #: What to raise unless each row changed one.
     otherwise: Exception | None
@@ -89,7 +90,12 @@ class Transaction(Reader):
         that could be locked."""
         self.query_one(_LOCK, (name,))
 
-    def put(self, sql: str, rows: Iterable[Parameters], otherwise: Exception | None = None) -> None:
+    def put(
+        self,
+        sql: str | Statement,
+        rows: Iterable[Parameters],
+        otherwise: Exception | None = None,
+    ) -> None:
         """Run a statement for each of these, with `flush`. If not each has changed one row, then
         `otherwise` is raised there."""
         self._puts.append(_Put(sql, [_kept(row) for row in rows], otherwise))
@@ -119,10 +125,7 @@ def _sent(connection: psycopg.Connection[Row], puts: Sequence[_Put]) -> list[psy
         with connection.pipeline():
             try:
                 for cursor, each in zip(cursors, puts, strict=True):
-                    if len(each.rows) == 1:
-                        cursor.execute(each.sql, each.rows[0])
-                    else:
-                        cursor.executemany(each.sql, each.rows)
+                    _send(cursor, each.sql, each.rows)
             except Exception as first:
                 # Raised below: the driver would log what the end of the pipeline adds to it.
                 error = first
@@ -131,6 +134,15 @@ def _sent(connection: psycopg.Connection[Row], puts: Sequence[_Put]) -> list[psy
     if error is not None:
         raise error
     return cursors
+
+
+def _send(cursor: psycopg.Cursor[Row], sql: str | Statement, rows: Sequence[Any]) -> None:
+    if isinstance(sql, Statement):
+        cursor.execute(*sql.of(rows))
+    elif len(rows) == 1:
+        cursor.execute(sql, rows[0])
+    else:
+        cursor.executemany(sql, rows)
 
 
 def _kept(parameters: Parameters) -> Any:

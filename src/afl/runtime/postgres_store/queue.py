@@ -101,7 +101,7 @@ ranked AS MATERIALIZED (
 ),
 chosen AS MATERIALIZED (
     SELECT task.uuid, ranked.rank FROM ranked JOIN afl_task AS task ON task.uuid = ranked.uuid
-    WHERE task.uuid = ANY (ARRAY (SELECT uuid FROM ranked)) AND task.version = ranked.version
+    WHERE task.version = ranked.version
     ORDER BY ranked.rank, ranked.seq LIMIT %(limit)s
     FOR NO KEY UPDATE OF task SKIP LOCKED
 )
@@ -116,7 +116,7 @@ UPDATE afl_task AS task SET
     updated = {_NOW},
     version = version + 1
 FROM chosen
-WHERE task.uuid = chosen.uuid AND task.uuid = ANY (ARRAY (SELECT uuid FROM chosen))
+WHERE task.uuid = chosen.uuid
 RETURNING chosen.rank, task.seq, {", ".join(f'task."{each}"' for each in TASKS.fields)}"""
 
 

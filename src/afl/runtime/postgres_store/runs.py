@@ -1,4 +1,3 @@
-# ruff: noqa: S608 - statements are made of constants
 """Runs: the questions that are asked about them, and their end."""
 
 from __future__ import annotations
@@ -6,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from afl.db.postgres import Reader, Transaction
+from afl.db.postgres import Reader, Transaction, inserting, updating
 from afl.errors import Conflict
 from afl.runtime.entities import RunnerDefinition
-from afl.runtime.rows.table import PERCENT, Table, assignments
+from afl.runtime.rows.table import PERCENT, Table
 from afl.runtime.types import WorkflowId
 
 RUNS = Table(
@@ -22,8 +21,8 @@ RUNS = Table(
 #: How a run stands. What it is never changes.
 _CHANGING = ("state", "start_time", "end_time", "duration", "retain", "error", "step_id", "user")
 _changing = RUNS.some(_CHANGING)
-UPDATE = f"""UPDATE afl_run SET {assignments(_CHANGING, PERCENT)}, version = %s
-WHERE uuid = %s AND version = %s"""
+UPDATE = updating("afl_run", _CHANGING, key="uuid", version="version")
+INSERT = inserting("afl_run", RUNS.columns)
 
 _LOCKED = "FOR NO KEY UPDATE"
 #: Without the parameters, which may be large.
@@ -99,11 +98,11 @@ def by_key_locked(tx: Transaction, key: str) -> RunnerDefinition | None:
 
 
 def create(tx: Transaction, runs: Sequence[RunnerDefinition]) -> None:
-    tx.put(RUNS.insert, map(RUNS.row, runs))
+    tx.put(INSERT, map(RUNS.row, runs))
 
 
 def update(tx: Transaction, runs: Sequence[RunnerDefinition]) -> None:
-    rows = [(*_changing(each), each.version + 1, each.uuid, each.version) for each in runs]
+    rows = [(*_changing(each), each.version + 1, each.uuid) for each in runs]
     ids = ", ".join(each.uuid for each in runs)
     refusal = Conflict(f"written since it was read, or gone: run {ids}; read again and decide anew")
     tx.put(UPDATE, rows, refusal)
@@ -112,7 +111,7 @@ def update(tx: Transaction, runs: Sequence[RunnerDefinition]) -> None:
 def save(tx: Transaction, run: RunnerDefinition) -> None:
     stored = RUNS.one(tx, f"{BY_UUID} {_LOCKED}", run.uuid)
     if stored is None:
-        tx.put(RUNS.insert, [RUNS.row(run)])
+        tx.put(INSERT, [RUNS.row(run)])
     else:
         RUNS.save(tx, replace(run, version=stored.version + 1))
     announce(tx, (run.workflow_id, run.uuid))

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from afl.db.postgres import Reader, Transaction
+from afl.db.postgres import Reader, Transaction, inserting, updating
 from afl.errors import Conflict
 from afl.runtime.persistence import Yielded, child_id
 from afl.runtime.rows.steps import (
@@ -19,13 +19,13 @@ from afl.runtime.rows.steps import (
     step_of,
     yielded_of,
 )
-from afl.runtime.rows.table import PERCENT, assignments, column_list, insert_sql
+from afl.runtime.rows.table import PERCENT, assignments, column_list
 from afl.runtime.states import StepState
 from afl.runtime.step import StepDefinition
 from afl.runtime.types import BlockId, ObjectType, StatementId, StepId, WorkflowId
 
-_INSERT = insert_sql("afl_step", COLUMNS, PERCENT)
-UPDATE = f"UPDATE afl_step SET {assignments(CHANGING, PERCENT)} WHERE id = %s AND sequence = %s"
+INSERT = inserting("afl_step", COLUMNS)
+UPDATE = updating("afl_step", CHANGING, key="id", version="sequence")
 REPLACE = f"UPDATE afl_step SET {assignments(COLUMNS, PERCENT)} WHERE id = %s AND sequence = %s"
 _SELECT = f"SELECT {column_list(COLUMNS[:-1])} FROM afl_step"
 
@@ -128,7 +128,7 @@ def _all(reader: Reader, sql: str, *parameters: Any) -> list[StepDefinition]:
 
 def create(tx: Transaction, steps: Sequence[StepDefinition]) -> None:
     _require_places(tx, steps)
-    tx.put(_INSERT, [row_of(each) for each in steps])
+    tx.put(INSERT, [row_of(each) for each in steps])
 
 
 def _require_places(tx: Transaction, steps: Sequence[StepDefinition]) -> None:
@@ -143,7 +143,7 @@ def _require_places(tx: Transaction, steps: Sequence[StepDefinition]) -> None:
 
 
 def update(tx: Transaction, steps: Sequence[StepDefinition]) -> None:
-    rows = [(*standing(each), each.id, each.sequence) for each in steps]
+    rows = [(*standing(each), each.id) for each in steps]
     tx.put(UPDATE, rows, _conflict(steps))
 
 

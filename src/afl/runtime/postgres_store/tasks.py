@@ -8,7 +8,7 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import Any
 
-from afl.db.postgres import Reader, Transaction
+from afl.db.postgres import Reader, Transaction, inserting, updating
 from afl.db.postgres.transacting import SERVER_TIME
 from afl.errors import Conflict
 from afl.runtime.claims import check_save, ended, holds, may_follow, released
@@ -57,9 +57,9 @@ _ALLOWED = " ".join(
     for state, allowed in TASK_TRANSITIONS.items()
     for following in sorted({state, *allowed})
 )
-UPDATE = f"""UPDATE afl_task SET {assignments(_CHANGING, PERCENT)}, version = %s
-WHERE uuid = %s AND version = %s
-AND strpos(' {_ALLOWED}', ' ' || state || '>' || %s || ',') > 0"""
+_MAY_FOLLOW = f"strpos(' {_ALLOWED}', ' ' || old.state || '>' || {{state}} || ',') > 0"
+UPDATE = updating("afl_task", _CHANGING, key="uuid", version="version", only=_MAY_FOLLOW)
+INSERT = inserting("afl_task", TASKS.columns)
 
 #: What claims move: no payload among it, which can be long.
 _MOVING = (
@@ -201,14 +201,12 @@ def _place(row: Row) -> int:
 
 
 def create(tx: Transaction, tasks: Sequence[TaskDefinition]) -> None:
-    tx.put(TASKS.insert, map(TASKS.row, tasks))
+    tx.put(INSERT, map(TASKS.row, tasks))
     announce(tx, tasks)
 
 
 def update(tx: Transaction, tasks: Sequence[TaskDefinition]) -> None:
-    rows = [
-        (*_stands(each), each.version + 1, each.uuid, each.version, each.state) for each in tasks
-    ]
+    rows = [(*_stands(each), each.version + 1, each.uuid) for each in tasks]
     ids = ", ".join(each.uuid for each in tasks)
     refusal = Conflict(
         f"written since it was read, over, or gone: task {ids}; read again and decide anew"
@@ -230,7 +228,7 @@ def save(tx: Transaction, task: TaskDefinition) -> None:
     if not check_save(stored, task):
         return
     if stored is None:
-        tx.put(TASKS.insert, [TASKS.row(task)])
+        tx.put(INSERT, [TASKS.row(task)])
     else:
         TASKS.save(tx, replace(task, version=stored.version + 1))
     announce(tx, [task])

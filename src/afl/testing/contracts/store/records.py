@@ -103,9 +103,21 @@ class Kind:
     load: Callable[[PersistenceAPI, Any], Any]
 
 
-def _commit(field: str) -> Callable[[PersistenceAPI, Any], None]:
+#: Kinds that decisions write, and where they note them.
+_FIELDS = {
+    "step": "created_steps",
+    "event": "created_events",
+    "task": "created_tasks",
+    "run": "created_runs",
+    "flow": "flows",
+    "workflow": "workflows",
+    "log": "logs",
+}
+
+
+def _commit(kind: str) -> Callable[[PersistenceAPI, Any], None]:
     def commit(store: PersistenceAPI, record: Any) -> None:
-        store.commit(IterationChanges(**{field: [record]}))
+        store.commit(IterationChanges(**{_FIELDS[kind]: [record]}))
 
     return commit
 
@@ -115,49 +127,49 @@ KINDS = [
         "step",
         steps(),
         lambda: {"id": new_id(), "block_id": new_id()},
-        _commit("created_steps"),
+        _commit("step"),
         lambda store, step: store.get_step(step.id),
     ),
     Kind(
         "event",
         records_of(EventDefinition),
         lambda: {"id": new_id()},
-        _commit("created_events"),
+        _commit("event"),
         lambda store, event: store.get_event(event.id),
     ),
     Kind(
         "task",
         records_of(TaskDefinition),
         lambda: {"uuid": new_id(), "step_id": new_id(), "state": TaskState.PENDING},
-        _commit("created_tasks"),
+        _commit("task"),
         lambda store, task: store.get_task(task.uuid),
     ),
     Kind(
         "run",
         records_of(RunnerDefinition),
         lambda: {"uuid": new_id(), "workflow_id": new_id(), "key": new_id()},
-        _commit("created_runs"),
+        _commit("run"),
         lambda store, run: store.get_run_by_key(run.key),
     ),
     Kind(
         "flow",
         records_of(FlowDefinition),
         lambda: {"uuid": new_id()},
-        _commit("flows"),
+        _commit("flow"),
         lambda store, flow: store.get_flow(flow.uuid),
     ),
     Kind(
         "workflow",
         records_of(WorkflowDefinition),
         lambda: {"uuid": new_id()},
-        _commit("workflows"),
+        _commit("workflow"),
         lambda store, workflow: store.get_workflow(workflow.uuid),
     ),
     Kind(
         "log",
         records_of(LogDefinition),
         lambda: {"uuid": new_id(), "runner_id": new_id()},
-        _commit("logs"),
+        _commit("log"),
         lambda store, log: store.get_logs_by_runner(log.runner_id)[0],
     ),
     Kind(
@@ -256,6 +268,35 @@ class RecordContract(StoreExam):
         assert _comparable(taken) == _comparable(kept)
         _spoil(taken)
         assert _comparable(kind.load(store, kept)) == _comparable(kept)
+
+    @pytest.mark.parametrize(
+        "kind", [each for each in KINDS if each.name in _FIELDS], ids=lambda each: each.name
+    )
+    @_MANY
+    @given(data=st.data())
+    def test_what_is_written_together_comes_back_as_it_was_given(
+        self, store: PersistenceAPI, kind: Kind, data: st.DataObject
+    ) -> None:
+        records = [replace(data.draw(kind.records), **kind.own()) for _ in range(3)]
+        store.commit(IterationChanges(**{_FIELDS[kind.name]: records}))
+        for each in records:
+            assert _comparable(kind.load(store, each)) == _comparable(each)
+
+    @_MANY
+    @given(data=st.data())
+    def test_steps_that_are_updated_together_come_back(
+        self, store: PersistenceAPI, data: st.DataObject
+    ) -> None:
+        drawn = [data.draw(steps()) for _ in range(2)]
+        made = [replace(each, id=StepId(new_id()), block_id=None, sequence=0) for each in drawn]
+        store.commit(IterationChanges(created_steps=made))
+        later = [
+            replace(data.draw(steps()), **{field: getattr(step, field) for field in _STEP_IS})
+            for step in made
+        ]
+        store.commit(IterationChanges(updated_steps=later))
+        for each in later:
+            assert _comparable(store.get_step(each.id)) == _comparable(each)
 
     @_MANY
     @given(data=st.data())

@@ -1,0 +1,37 @@
+"""Statements for one row and for many say the same."""
+
+from __future__ import annotations
+
+import json
+
+from afl.db.postgres.statements import inserting, updating
+
+INSERT = inserting("shelf", ("id", "user"))
+UPDATE = updating("shelf", ("user",), key="id", version="version", only="old.user <> {user}")
+
+
+def test_one_row_goes_by_itself() -> None:
+    sql, given = INSERT.of([("a", None)])
+    assert sql == 'INSERT INTO shelf ("id", "user") VALUES (%(id)s, %(user)s)'
+    assert given == {"id": "a", "user": None}
+
+
+def test_many_rows_go_as_one_text() -> None:
+    sql, given = INSERT.of([("a", None), ("b", 'say "hi"')])
+    rows = "json_populate_recordset(NULL::shelf, %(rows)s::json) AS given"
+    assert sql == f'INSERT INTO shelf ("id", "user") SELECT "id", "user" FROM {rows}'
+    assert json.loads(given["rows"]) == [{"id": "a", "user": None}, {"id": "b", "user": 'say "hi"'}]
+
+
+def test_an_update_replaces_one_version_only() -> None:
+    assert UPDATE.names == ("user", "version", "id")
+    assert UPDATE.one == (
+        'UPDATE shelf AS old SET "user" = %(user)s, "version" = %(version)s '
+        'WHERE old."id" = %(id)s AND old."version" = %(version)s - 1 AND old.user <> %(user)s'
+    )
+    assert UPDATE.many == (
+        'UPDATE shelf AS old SET "user" = given."user", "version" = given."version" '
+        "FROM json_populate_recordset(NULL::shelf, %(rows)s::json) AS given "
+        'WHERE old."id" = given."id" AND old."version" = given."version" - 1 '
+        'AND old.user <> given."user"'
+    )
