@@ -113,8 +113,9 @@ def test_what_is_found_by_its_beginning_is_sorted_by_its_characters(store: Postg
     sql = """SELECT table_name, column_name FROM information_schema.columns
     WHERE table_schema = current_schema() AND collation_name = 'C'"""
     found = store.database.read(lambda reader: reader.query_all(sql))
-    assert sorted(found) == [
+    # Turns may be kept in the same database.
+    assert {
         ("afl_run", "workflow_id"),
         ("afl_run", "workflow_name"),
         ("afl_task", "uuid"),
-    ]
+    } <= set(found)
