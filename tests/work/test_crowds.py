@@ -22,12 +22,14 @@ def test_thousands_of_calls_wait_at_once_on_one_thread() -> None:
     box = Box()
     threads = set()
     begun = []
+    all_are_there = asyncio.Event()
 
     async def wait(attempt: Attempt) -> None:
         threads.add(threading.get_ident())
         begun.append(attempt)
-        while len(begun) < CROWD:
-            await asyncio.sleep(0.01)
+        if len(begun) == CROWD:
+            all_are_there.set()
+        await all_are_there.wait()
 
     for number in range(CROWD):
         box.put(str(number), Job(OnLoop(wait)))

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
+from afl.db.beginnings import bounds
 from afl.db.mongo import Document, Filter, Reader, Transaction
 from afl.turns.api import Delta, Size, TurnRecord, TurnState
 from afl.turns.mongo_documents import (
@@ -31,7 +32,7 @@ from afl.turns.mongo_documents import (
     turn_of_document,
 )
 from afl.turns.mongo_schema import DELTAS, ENTRIES, SECRETS, TAKERS, TURNS, VALUES
-from afl.turns.shelf import LAST, Line, Taker
+from afl.turns.shelf import Line, Taker
 
 _HOLD = {"$inc": {"guard": 1}}
 _LONGEST_DUE_FIRST = [("due", 1), ("created", 1)]
@@ -146,7 +147,8 @@ class MongoShelf:
         return {"$or": earlier}
 
     def ids(self, prefix: str, limit: int) -> Sequence[str]:
-        where = {"_id": {"$gte": prefix, "$lt": prefix + LAST}}
+        first, behind = bounds(prefix)
+        where = {"_id": {"$gte": first, "$lt": behind}}
         found = self._reader.all(TURNS, where, sort=_IN_ORDER, limit=limit, fields={"_id": 1})
         return [each["_id"] for each in found] if limit else []
 

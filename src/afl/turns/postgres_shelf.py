@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
+from afl.db.beginnings import bounds
 from afl.db.postgres import Reader, Transaction
 from afl.db.postgres.transacting import SERVER_TIME
 from afl.turns.api import Delta, Size, TurnRecord, TurnState
@@ -28,7 +29,7 @@ from afl.turns.rows import (
     turn_of,
     turn_row,
 )
-from afl.turns.shelf import LAST, Line, Taker
+from afl.turns.shelf import Line, Taker
 
 
 def _insert(table: str, names: Sequence[str]) -> str:
@@ -236,7 +237,7 @@ class PostgresShelf:
         return list(map(turn_of, self._reader.query_all(_LISTED_BEFORE, facts)))
 
     def ids(self, prefix: str, limit: int) -> Sequence[str]:
-        rows = self._reader.query_all(_IDS, (prefix, prefix + LAST, limit))
+        rows = self._reader.query_all(_IDS, (*bounds(prefix), limit))
         return [found for (found,) in rows]
 
     def unknown(self) -> Sequence[Line]:

@@ -11,8 +11,6 @@ import msgspec
 from afl.turns.api import Delta, Entry, Kind, Size, TurnRecord, TurnState
 from afl.turns.values import digest
 
-#: Behind every text that begins like another one.
-LAST = "\U0010ffff"
 #: Larger values are kept under their hash.
 INLINE_BYTES = 512
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import TypeVar, cast
 
 from afl.clock import SYSTEM_CLOCK, Clock
+from afl.db.beginnings import bounds
 from afl.db.migrations import migrate
 from afl.db.refusals import not_text
 from afl.db.sqlite import Reader, Transaction, open_database
@@ -27,7 +28,7 @@ from afl.turns.rows import (
     turn_of,
     turn_row,
 )
-from afl.turns.shelf import LAST, Line, Shelf, Taker
+from afl.turns.shelf import Line, Shelf, Taker
 from afl.turns.sqlite_schema import COMPONENT, MIGRATIONS
 from afl.turns.stored import StoredTurns
 
@@ -158,7 +159,7 @@ class SqliteShelf:
         return [turn_of(row) for row in self._reader.query_all(sql, facts)]
 
     def ids(self, prefix: str, limit: int) -> Sequence[str]:
-        rows = self._reader.query_all(_IDS, (prefix, prefix + LAST, limit))
+        rows = self._reader.query_all(_IDS, (*bounds(prefix), limit))
         return [found for (found,) in rows]
 
     def unknown(self) -> Sequence[Line]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
+from afl.db.beginnings import bounds
 from afl.db.mongo import Document, Filter, Reader
 from afl.runtime.entities import (
     LogDefinition,
@@ -40,8 +41,6 @@ from afl.runtime.types import StepId, WorkflowId
 T = TypeVar("T")
 
 _NEWEST = 2**63 - 1
-#: Behind every text that begins like another one.
-_LAST = "\U0010ffff"
 _RUN_STATES = [str(each) for each in RunnerState]
 _HEAD = {"parameters": 0}
 #: The server merges so many ranges of an index in their order; more would make it sort all.
@@ -108,9 +107,10 @@ def run_ids(reader: Reader, prefix: str, limit: int) -> list[str]:
 def _distinct(reader: Reader, name: str, field: str, where: Filter, prefix: str) -> Iterator[str]:
     """The values of a field that begin like this, in their order: each costs one look into an
     index, however many documents have it."""
-    after: dict[str, str] = {"$gte": prefix}
+    first, behind = bounds(prefix)
+    after: dict[str, str] = {"$gte": first}
     while True:
-        fits = {**where, field: {**after, "$lt": prefix + _LAST}}
+        fits = {**where, field: {**after, "$lt": behind}}
         found = reader.one(name, fits, sort=((field, 1),), fields={field: 1})
         if found is None:
             return

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from afl.db.beginnings import bounds
 from afl.db.sqlite import Reader, Row
 from afl.runtime.entities import (
     LogDefinition,
@@ -40,8 +41,6 @@ from afl.runtime.step import StepDefinition
 from afl.runtime.types import StepId, WorkflowId
 
 _NEWEST = 2**63 - 1
-#: Behind every text that begins like another one.
-_LAST = "\U0010ffff"
 
 
 # Runs
@@ -125,7 +124,7 @@ def run_workflows(reader: Reader) -> list[str]:
 
 
 def run_ids(reader: Reader, prefix: str, limit: int) -> list[str]:
-    rows = reader.query_all(RUN_IDS, (prefix, prefix + _LAST, max(limit, 0)))
+    rows = reader.query_all(RUN_IDS, (*bounds(prefix), max(limit, 0)))
     return [found for (found,) in rows]
 
 
@@ -277,7 +276,7 @@ def queues(reader: Reader, limit: int) -> list[Queue]:
 
 
 def task_ids(reader: Reader, prefix: str, limit: int) -> list[str]:
-    rows = reader.query_all(TASK_IDS, (prefix, prefix + _LAST, max(limit, 0)))
+    rows = reader.query_all(TASK_IDS, (*bounds(prefix), max(limit, 0)))
     return [found for (found,) in rows]
 
 
