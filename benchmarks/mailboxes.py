@@ -43,7 +43,7 @@ def run() -> dict[str, Any]:
     with PostgresServer(is_durable=True) as server:
         postgres = _measured("postgres", server.url)
     with ValkeyServer(appendfsync="everysec") as valkey:
-        redis = _measured("redis", valkey.url)
+        redis = {**_measured("redis", valkey.url), "bare_set": _bare(valkey.url)}
         peers = {name: _peer(name, valkey.url) for name in PEERS}
     with ValkeyServer(appendfsync="always") as valkey:
         # One at a time waits for one flush of the disk after the other: no aim, but the limit.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -50,6 +51,24 @@ def test_a_script_is_known_again_after_the_server_has_forgotten_it(
     assert server.run(script, [b"key"], "value") == [b"key", b"value"]
     server.call("SCRIPT", "FLUSH")
     assert server.run(script, [b"key"], "value") == [b"key", b"value"]
+
+
+def test_a_connection_that_was_closed_meanwhile_is_replaced_without_notice(
+    redis_url: str, opened: Opened
+) -> None:
+    server, other = opened(RedisServer(redis_url)), opened(RedisServer(redis_url))
+    script = Script("return redis.call('INCR', KEYS[1])")
+    first = server.run(script, [b"calls"])
+    other.call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+    assert server.run(script, [b"calls"]) == first + 1
+
+
+def test_more_threads_than_connections_take_turns(redis_url: str, opened: Opened) -> None:
+    server = opened(RedisServer(redis_url))
+    script = Script("return ARGV[1]")
+    with ThreadPoolExecutor(150) as threads:
+        answers = list(threads.map(lambda n: int(server.run(script, [], n)), range(600)))
+    assert answers == list(range(600))
 
 
 def test_an_announcement_wakes_who_waits_for_its_topic(

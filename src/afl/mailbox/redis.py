@@ -6,13 +6,14 @@ Keys, all in one slot of a cluster because they share the part in braces:
 | --- | --- |
 | `{queue:NAME}:ready` | sorted set of ids that can be taken, by their place in the order |
 | `{queue:NAME}:hidden` | sorted set of ids that are taken or delayed, by the end of that |
-| `{queue:NAME}:marks` | id → place, fence, deliveries, times, reply address |
-| `{queue:NAME}:data` | id → payload |
+| `{queue:NAME}:letters` | `m` + id → place, fence, deliveries, times, reply address; \
+`p` + id → payload |
 | `{queue:NAME}:buried` | sorted set of ids of dead letters, by the order of their burial |
 | `{queue:NAME}:burials` | id → when and why |
 | `{queue:NAME}:last` | the last place that was given out |
 
-Nothing expires. What the server keeps when it crashes is its setting (`appendfsync`).
+A call of a command costs a script more than what the command does: scripts make few. Nothing
+expires. What the server keeps when it crashes is its setting (`appendfsync`).
 """
 
 from __future__ import annotations
@@ -35,17 +36,13 @@ from afl.mailbox.resolver import MailboxResolver
 T = TypeVar("T")
 R = TypeVar("R")
 
-_PARTS = ("ready", "hidden", "marks", "data", "buried", "burials", "last")
+_PARTS = ("ready", "hidden", "letters", "buried", "burials", "last")
 
 _COMMON = """
-local ready, hidden, marks, data = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local buried, burials, last = KEYS[5], KEYS[6], KEYS[7]
-local clock = redis.call('TIME')
-local now = clock[1] * 1000 + math.floor(clock[2] / 1000) + ARGV[1]
+local ready, hidden, letters = KEYS[1], KEYS[2], KEYS[3]
+local buried, burials, last = KEYS[4], KEYS[5], KEYS[6]
 
-local function read(id)
-    local text = redis.call('HGET', marks, id)
-    if not text then return nil end
+local function parse(id, text)
     local seq, fence, deliveries, enqueued, first, reply =
         string.match(text, '^(%d+) (%d+) (%d+) (%d+) (%d+) (.*)$')
     return {id = id, seq = tonumber(seq), fence = tonumber(fence), reply = reply,
@@ -53,9 +50,33 @@ local function read(id)
             first = tonumber(first)}
 end
 
+local function read(id)
+    local text = redis.call('HGET', letters, 'm' .. id)
+    return text and parse(id, text)
+end
+
+-- The mark and the payload of a letter that is there.
+local function open(id)
+    local parts = redis.call('HMGET', letters, 'm' .. id, 'p' .. id)
+    return parse(id, parts[1]), parts[2]
+end
+
+local function text_of(mark)
+    return string.format('%.0f %.0f %.0f %.0f %.0f %s', mark.seq, mark.fence, mark.deliveries,
+        mark.enqueued, mark.first, mark.reply)
+end
+
 local function write(mark)
-    redis.call('HSET', marks, mark.id, string.format('%.0f %.0f %.0f %.0f %.0f %s', mark.seq,
-        mark.fence, mark.deliveries, mark.enqueued, mark.first, mark.reply))
+    redis.call('HSET', letters, 'm' .. mark.id, text_of(mark))
+end
+
+local function forget(id)
+    redis.call('HDEL', letters, 'm' .. id, 'p' .. id)
+end
+
+-- It may be in either: a lease that is over counts until somebody else has the letter.
+local function take_out(id)
+    if redis.call('ZREM', hidden, id) == 0 then redis.call('ZREM', ready, id) end
 end
 
 local function held(id, fence)
@@ -72,12 +93,6 @@ end
 local function show(mark)
     redis.call('ZREM', hidden, mark.id)
     redis.call('ZADD', ready, mark.seq, mark.id)
-end
-
-local function ripen()
-    for _, id in ipairs(redis.call('ZRANGEBYSCORE', hidden, '-inf', now)) do
-        show(read(id))
-    end
 end
 
 local function announce()
@@ -100,46 +115,53 @@ local function chosen_dead(from)
     return ids
 end
 """
+_TIME = """
+local clock = redis.call('TIME')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000) + ARGV[1]
+"""
 
 
 def _script(text: str) -> Script:
+    return Script(_COMMON + _TIME + text)
+
+
+def _timeless(text: str) -> Script:
     return Script(_COMMON + text)
 
 
 _NOW = _script("return now")
 _PUT = _script("""
 local id, payload, reply, capacity = ARGV[4], ARGV[5], ARGV[6], tonumber(ARGV[7])
-if redis.call('HEXISTS', marks, id) == 1 then return 1 end
+if redis.call('HEXISTS', letters, 'm' .. id) == 1 then return 1 end
 if capacity >= 0
     and redis.call('ZCARD', ready) + redis.call('ZCARD', hidden) >= capacity then return 0 end
 local seq = redis.call('INCR', last)
-redis.call('HSET', data, id, payload)
-write({id = id, seq = seq, fence = 0, deliveries = 0, enqueued = now, first = 0, reply = reply})
+local mark = {seq = seq, fence = 0, deliveries = 0, enqueued = now, first = 0, reply = reply}
+redis.call('HSET', letters, 'm' .. id, text_of(mark), 'p' .. id, payload)
 redis.call('ZADD', ready, seq, id)
 announce()
 return 1
 """)
 _TAKE = _script("""
-ripen()
+for _, id in ipairs(redis.call('ZRANGEBYSCORE', hidden, '-inf', now)) do show(read(id)) end
 local found = {}
-for _, id in ipairs(redis.call('ZRANGE', ready, 0, ARGV[4] - 1)) do
-    local mark = read(id)
+local taken = redis.call('ZPOPMIN', ready, ARGV[4])
+for i = 1, #taken, 2 do
+    local mark, payload = open(taken[i])
     mark.fence = mark.fence + 1
     mark.deliveries = mark.deliveries + 1
     if mark.deliveries == 1 then mark.first = now end
     write(mark)
-    hide(mark, now + ARGV[5])
-    table.insert(found, {id, mark.fence, redis.call('HGET', data, id), mark.reply, mark.enqueued,
-                         mark.first, mark.deliveries})
+    redis.call('ZADD', hidden, now + ARGV[5], mark.id)
+    table.insert(found, {mark.id, mark.fence, payload, mark.reply, mark.enqueued, mark.first,
+                         mark.deliveries})
 end
 return found
 """)
-_FINISH = _script("""
+_FINISH = _timeless("""
 if not held(ARGV[4], ARGV[5]) then return 0 end
-redis.call('ZREM', ready, ARGV[4])
-redis.call('ZREM', hidden, ARGV[4])
-redis.call('HDEL', marks, ARGV[4])
-redis.call('HDEL', data, ARGV[4])
+take_out(ARGV[4])
+forget(ARGV[4])
 return 1
 """)
 _GIVE_BACK = _script("""
@@ -174,22 +196,21 @@ local mark = held(ARGV[4], ARGV[5])
 if not mark then return 0 end
 mark.fence = mark.fence + 1
 write(mark)
-redis.call('ZREM', ready, mark.id)
-redis.call('ZREM', hidden, mark.id)
+take_out(mark.id)
 redis.call('ZADD', buried, redis.call('INCR', last), mark.id)
 redis.call('HSET', burials, mark.id, string.format('%.0f %s', now, ARGV[6]))
 return 1
 """)
-_BURIED = _script("""
+_BURIED = _timeless("""
 local found = {}
 for _, id in ipairs(redis.call('ZRANGE', buried, 0, ARGV[4] - 1)) do
-    local mark = read(id)
-    table.insert(found, {id, redis.call('HGET', data, id), mark.reply, mark.enqueued, mark.first,
-                         mark.deliveries, redis.call('HGET', burials, id)})
+    local mark, payload = open(id)
+    table.insert(found, {id, payload, mark.reply, mark.enqueued, mark.first, mark.deliveries,
+                         redis.call('HGET', burials, id)})
 end
 return found
 """)
-_REVIVE = _script("""
+_REVIVE = _timeless("""
 local ids = chosen_dead(5)
 if ARGV[4] == '0' then ids = {} end
 for _, id in ipairs(ids) do
@@ -205,14 +226,13 @@ end
 announce()
 return #ids
 """)
-_DISCARD = _script("""
+_DISCARD = _timeless("""
 local ids = chosen_dead(5)
 if ARGV[4] == '0' then ids = {} end
 for _, id in ipairs(ids) do
     redis.call('ZREM', buried, id)
     redis.call('HDEL', burials, id)
-    redis.call('HDEL', marks, id)
-    redis.call('HDEL', data, id)
+    forget(id)
 end
 return #ids
 """)
@@ -228,9 +248,9 @@ end
 table.sort(found, function(a, b) return a[1].seq < b[1].seq end)
 local first = {}
 for i = 1, math.min(#found, ARGV[4]) do
-    local mark = found[i][1]
-    table.insert(first, {mark.id, redis.call('HGET', data, mark.id), mark.reply, mark.enqueued,
-                         mark.deliveries, found[i][2]})
+    local mark, payload = open(found[i][1].id)
+    table.insert(first, {mark.id, payload, mark.reply, mark.enqueued, mark.deliveries,
+                         found[i][2]})
 end
 return first
 """)
@@ -239,16 +259,13 @@ local over = redis.call('ZCOUNT', hidden, '-inf', now)
 return {redis.call('ZCARD', ready) + over, redis.call('ZCARD', hidden) - over,
         redis.call('ZCARD', buried)}
 """)
-_PURGE = _script("""
+_PURGE = _timeless("""
 local count = redis.call('ZCARD', ready) + redis.call('ZCARD', hidden)
 if redis.call('ZCARD', buried) == 0 then
-    redis.call('UNLINK', marks, data)
+    redis.call('UNLINK', letters)
 else
     for _, key in ipairs({ready, hidden}) do
-        for _, id in ipairs(redis.call('ZRANGE', key, 0, -1)) do
-            redis.call('HDEL', marks, id)
-            redis.call('HDEL', data, id)
-        end
+        for _, id in ipairs(redis.call('ZRANGE', key, 0, -1)) do forget(id) end
     end
 end
 redis.call('UNLINK', ready, hidden)
@@ -371,7 +388,7 @@ def open_box(url: str | redis.Redis, name: str) -> RedisBox:
 def box_names(url: str) -> list[str]:
     """The names of boxes that hold messages or dead letters there, sorted. Looks at all keys."""
     server = open_redis(url)
-    before, after = _key("*", "marks").decode().split("*")
+    before, after = _key("*", "letters").decode().split("*")
     try:
         found = {each.decode() for each in server.keys(f"{before}*{after}")}
     finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import socket
+from collections import deque
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any
@@ -48,6 +49,8 @@ class RedisServer(Held):
         # redis-py types only some of its methods.
         self._client: Any = _client(address) if isinstance(address, str) else _like(address)
         self._address = address  # kept alive: the registry knows it by its id
+        #: One, as a rule: those who wait for one wait at the pool.
+        self._at_hand: deque[Any] = deque()
         super().__init__(_place(self._client))
         self.bell = RemoteBell(
             self.place,
@@ -68,9 +71,34 @@ class RedisServer(Held):
         self.check()
         with errors_translated(self.place):
             try:
-                return self._client.evalsha(script.digest, len(keys), *keys, *arguments)
+                return self._asked("EVALSHA", script.digest, len(keys), *keys, *arguments)
             except redis.exceptions.NoScriptError:  # new, or restarted, or another primary
-                return self._client.eval(script.text, len(keys), *keys, *arguments)
+                return self._asked("EVAL", script.text, len(keys), *keys, *arguments)
+
+    def _asked(self, *command: Any) -> Any:
+        """As the client would do it, without its retries and measurements, which take as long as
+        the rest."""
+        connection = self._lent()
+        try:
+            connection.send_command(*command)
+            return connection.read_response()
+        finally:
+            self._give_back(connection)  # one that failed has closed itself
+
+    def _lent(self) -> Any:
+        try:
+            connection = self._at_hand.pop()
+        except IndexError:
+            return self._client.connection_pool.get_connection()
+        if not _is_ready(connection):
+            connection.disconnect()  # it connects again when it is used
+        return connection
+
+    def _give_back(self, connection: Any) -> None:
+        if self._at_hand:
+            self._client.connection_pool.release(connection)
+        else:
+            self._at_hand.append(connection)
 
     def keys(self, pattern: str) -> Iterable[bytes]:
         """Names of keys that were there all the time, maybe twice; others may be among them."""
@@ -131,6 +159,14 @@ def open_redis(address: str | redis.Redis, *, clock: Clock = SYSTEM_CLOCK) -> Re
     """
     key = address if isinstance(address, str) else f"client {id(address.connection_pool)}"
     return _registry.open(key, (clock,), lambda: RedisServer(address, clock=clock))
+
+
+def _is_ready(connection: Any) -> bool:
+    """Whether it is idle and open, as far as one can see from here."""
+    try:
+        return not connection.can_read()
+    except redis.exceptions.ConnectionError:
+        return False
 
 
 def _client(url: str) -> redis.Redis:
