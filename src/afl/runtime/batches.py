@@ -133,13 +133,18 @@ class Batch:
         return changes
 
     def _decide_alone(self, group: Group, view: View) -> IterationChanges:
-        changes, run = IterationChanges(), view.get_run(group.workflow_id)
-        if run is None:
-            return changes
-        context = self._new_context(view, run, group.plan, changes)
+        changes = IterationChanges()
         if len(group.results) > 1:
-            self._decide_one(group, context, _Known(view, [group]))
-        else:
+            run = view.get_run(group.workflow_id)
+            if run is not None:
+                context = self._new_context(view, run, group.plan, changes)
+                self._decide_one(group, context, _Known(view, [group]))
+            return changes
+        run, task = view.get_run_and_task(group.workflow_id, group.results[0].task.uuid)
+        if run is not None:
+            context = self._new_context(view, run, group.plan, changes)
+            if task is not None:
+                context.adopt_tasks([task])
             group.decide(context)
         return changes
 

@@ -241,6 +241,12 @@ class View(Protocol):
     def get_run(self, workflow_id: WorkflowId) -> RunnerDefinition | None:
         """Without its parameters: they may be large, and its root has them."""
 
+    def get_run_and_task(
+        self, workflow_id: WorkflowId, task_id: str
+    ) -> tuple[RunnerDefinition | None, TaskDefinition | None]:
+        """What a result begins with, as `get_run` and `get_task` give it: where each question
+        takes a journey, both take one."""
+
     def get_runs(self, workflow_ids: Sequence[WorkflowId]) -> dict[WorkflowId, RunnerDefinition]:
         """Those that exist, each as `get_run` gives it."""
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from afl.db.beginnings import bounds
 from afl.db.postgres import Reader, Transaction
-from afl.db.postgres.transacting import SERVER_TIME
+from afl.db.postgres.transaction import SERVER_TIME
 from afl.turns.api import Delta, Size, TurnRecord, TurnState
 from afl.turns.rows import (
     DELTA_FIELDS,

@@ -23,15 +23,19 @@ def test_many_rows_go_as_one_text() -> None:
     assert json.loads(given["rows"]) == [{"id": "a", "user": None}, {"id": "b", "user": 'say "hi"'}]
 
 
-def test_an_update_replaces_one_version_only() -> None:
+def test_an_update_replaces_one_version_only_and_fails_unless_all_are_replaced() -> None:
     assert UPDATE.names == ("user", "version", "id")
     assert UPDATE.one == (
-        'UPDATE shelf AS old SET "user" = %(user)s, "version" = %(version)s '
-        'WHERE old."id" = %(id)s AND old."version" = %(version)s - 1 AND old.user <> %(user)s'
+        'WITH changed AS (UPDATE shelf AS old SET "user" = %(user)s, "version" = %(version)s '
+        'WHERE old."id" = %(id)s AND old."version" = %(version)s - 1 AND old.user <> %(user)s '
+        "RETURNING 1) SELECT 1 / (count(*) = 1)::integer FROM changed"
     )
     assert UPDATE.many == (
-        'UPDATE shelf AS old SET "user" = given."user", "version" = given."version" '
+        'WITH changed AS (UPDATE shelf AS old SET "user" = given."user", '
+        '"version" = given."version" '
         "FROM json_populate_recordset(NULL::shelf, %(rows)s::json) AS given "
         'WHERE old."id" = given."id" AND old."version" = given."version" - 1 '
-        'AND old.user <> given."user"'
+        'AND old.user <> given."user" '
+        "RETURNING 1) SELECT 1 / (count(*) = %(count)s)::integer FROM changed"
     )
+    assert UPDATE.of([("a", 1, "x"), ("b", 1, "y")])[1]["count"] == 2

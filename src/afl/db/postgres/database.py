@@ -9,7 +9,7 @@ import logging
 import select
 import socket
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import chain, repeat
 from typing import Any, TypeAlias, TypeVar
@@ -24,13 +24,11 @@ from afl.db.postgres.address import connection_info, place_of
 from afl.db.postgres.errors import errors_translated
 from afl.db.postgres.transacting import transacted, viewed
 from afl.db.postgres.transaction import CHANNEL, Reader, Transaction
+from afl.db.postgres.wire import Connection, Parameters, Row
 from afl.db.remote_bell import RemoteBell
 from afl.db.sharing import Held, Registry
 
 T = TypeVar("T")
-Row: TypeAlias = tuple[Any, ...]
-Parameters: TypeAlias = Sequence[Any] | Mapping[str, Any]
-Connection: TypeAlias = "psycopg.Connection[Row]"
 Cursor: TypeAlias = "psycopg.Cursor[Row]"
 
 _PATIENCE_S = 30.0  # for a connection to come free
@@ -86,8 +84,10 @@ class PostgresDatabase(Held):
         """
 
         def run(connection: Connection) -> list[Row]:
-            cursor = connection.execute(sql, parameters)
-            return cursor.fetchall() if cursor.description else []
+            answers, error = connection.ask([(sql, parameters)])
+            if error is not None:
+                raise error
+            return answers[0].rows
 
         return self._run(run)
 
@@ -193,7 +193,7 @@ class _Connects:
     def connection_class(self) -> type[Connection]:
         watched = self
 
-        class Watched(psycopg.Connection[Row]):
+        class Watched(Connection):
             @classmethod
             def connect(cls, *arguments: Any, **options: Any) -> Any:
                 try:
@@ -225,13 +225,12 @@ SELECT set_config('plan_cache_mode', 'force_generic_plan', false),
     set_config('jit', 'off', false),
     set_config('idle_in_transaction_session_timeout', '10s', false),
     set_config('lock_timeout', '20s', false)"""
-_PREPARED = 500
 
 
 def _configure(connection: Connection) -> None:
     connection.execute(SETTINGS)
-    connection.prepared_max = _PREPARED
-    connection.prepare_threshold = 0
+    # We prepare statements ourselves. The driver would forget them with each transaction undone.
+    connection.prepare_threshold = None
     # One type for all numbers: else small and large ones would each need plans of their own.
     connection.adapters.register_dumper(int, Int8Dumper)
 
@@ -256,7 +255,7 @@ class _Ear:
         self._hand, self._interrupted = socket.socketpair()
         try:
             with errors_translated(place):
-                self._connection: Connection = psycopg.connect(info, autocommit=True)
+                self._connection = psycopg.connect(info, autocommit=True)
                 self._connection.execute(f"LISTEN {CHANNEL}")
         except BaseException:
             self.close()

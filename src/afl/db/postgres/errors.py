@@ -97,6 +97,8 @@ def refusing() -> Iterator[None]:
     """Raise StoreMisused where a value cannot be kept; all else comes out as it is."""
     try:
         yield
+    except errors.InvalidSqlStatementName:
+        raise  # no value of ours: somebody between us and the server has forgotten a statement
     except UnicodeEncodeError as error:
         raise not_text(error) from error
     except (errors.NumericValueOutOfRange, OverflowError) as error:

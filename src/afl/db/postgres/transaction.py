@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from itertools import accumulate
+from typing import Any, NamedTuple
 
+from psycopg.errors import DivisionByZero
+
+from afl.db.postgres.errors import refusing
 from afl.db.postgres.statements import Statement
 from afl.db.postgres.text import given_row, kept_names, kept_values, topic_of
+from afl.db.postgres.wire import Answer, Connection, Parameters, Row
 from afl.errors import StoreMisused
-
-if TYPE_CHECKING:
-    import psycopg
-
-Row: TypeAlias = tuple[Any, ...]
-Parameters: TypeAlias = Sequence[Any] | Mapping[str, Any]
 
 #: Everything is announced here; the payload is the topic.
 CHANNEL = "afl_news"
@@ -21,69 +21,106 @@ _ANNOUNCE = f"SELECT pg_notify('{CHANNEL}', each) FROM unnest(%s::text[]) AS eac
 
 _LOCK = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"
 
+#: The server's time in milliseconds since 1970, or the time that tests tell.
+SERVER_TIME = """\
+coalesce(%(told)s::bigint, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint)"""
+_CLOCK = f"SELECT {SERVER_TIME}"
+
+
+_UNDONE = "this transaction was undone after an error; let that error out"
+
 
 class Reader:
     """Questions to the database. Ends with the function it was given to."""
 
     __slots__ = ("_connection",)
 
-    def __init__(self, connection: psycopg.Connection[Row]) -> None:
-        self._connection: psycopg.Connection[Row] | None = connection
+    def __init__(self, connection: Connection) -> None:
+        self._connection: Connection | None = connection
 
     def query_one(self, sql: str, parameters: Parameters = ()) -> Row | None:
         """The first row, or None."""
-        row = self._run(sql, parameters).fetchone()
-        return None if row is None else given_row(row)
+        rows = self._run(sql, parameters).rows
+        return given_row(rows[0]) if rows else None
 
     def query_all(self, sql: str, parameters: Parameters = ()) -> list[Row]:
         """All rows. Writing statements with RETURNING are queries, too."""
-        return [given_row(row) for row in self._run(sql, parameters).fetchall()]
+        return [given_row(row) for row in self._run(sql, parameters).rows]
 
     def query_together(self, *questions: tuple[str, Parameters]) -> list[list[Row]]:
         """All rows of each, in one round trip. Each sees what is committed when it begins."""
-        puts = [_Put(sql, [_kept(parameters)], None) for sql, parameters in questions]
-        cursors = _sent(self._usable(), puts)
-        return [[given_row(row) for row in each.fetchall()] for each in cursors]
+        answers = self._ask([_Put(sql, [_kept(given)]) for sql, given in questions])
+        return [[given_row(row) for row in each.rows] for each in answers]
 
     def end(self) -> None:
         self._connection = None
 
-    def _run(self, sql: str, parameters: Parameters) -> psycopg.Cursor[Row]:
-        return self._usable().execute(sql, _kept(parameters))
+    def _run(self, sql: str, parameters: Parameters) -> Answer:
+        (answer,) = self._ask([_Put(sql, [_kept(parameters)])])
+        return answer
 
-    def _usable(self) -> psycopg.Connection[Row]:
+    def _ask(self, puts: Sequence[_Put]) -> list[Answer]:
+        """The last answer to each."""
         if self._connection is None:
             raise StoreMisused(
                 "this transaction has ended with the function it was given to; do all of its "
                 "work there"
             )
-        return self._connection
+        statements = [each.statements() for each in puts]
+        answers, error = self._connection.ask([one for each in statements for one in each])
+        ends = list(accumulate(map(len, statements)))
+        if error is not None:
+            failed = puts[bisect_right(ends, len(answers))]
+            if isinstance(error, DivisionByZero) and failed.otherwise is not None:
+                raise failed.otherwise from error
+            raise error
+        return [answers[end - 1] for end in ends]
 
 
 class _Put(NamedTuple):
     sql: str | Statement
     rows: list[Any]
-    #: What to raise unless each row changed one.
-    otherwise: Exception | None
+    #: What to raise if a guarded statement did not change all rows.
+    otherwise: Exception | None = None
+
+    def statements(self) -> list[tuple[str, Any]]:
+        if isinstance(self.sql, Statement):
+            return [self.sql.of(self.rows)] if self.rows else []
+        return [(self.sql, each) for each in self.rows]
+
+
+_BEGIN, _COMMIT = _Put("BEGIN", [()]), _Put("COMMIT", [()])
 
 
 class Transaction(Reader):
     """A request to change the database: applied as a whole when its function returns, or not.
 
-    `now` is the time at its beginning, by the clock of the server, in milliseconds.
+    It begins with its first question. `now` is the time at its beginning, for one that has begun
+    already; `told` is the time of tests.
     """
 
-    __slots__ = ("_puts", "_topics", "now")
+    __slots__ = ("_is_begun", "_now", "_puts", "_told", "_topics")
 
-    def __init__(self, connection: psycopg.Connection[Row], now: int = 0) -> None:
+    def __init__(self, connection: Connection, told: int | None, now: int | None = None) -> None:
         super().__init__(connection)
-        self.now = now
+        self._told = told
+        self._now = now
+        self._is_begun = now is not None
         self._topics: set[str] = set()
         self._puts: list[_Put] = []
 
+    @property
+    def now(self) -> int:
+        """The time at its beginning, by the clock of the server, in milliseconds."""
+        if not self._is_begun:
+            self._ask(())
+        if self._now is None:
+            raise StoreMisused(_UNDONE)
+        return self._now
+
     def execute(self, sql: str, parameters: Parameters = ()) -> int:
         """Run one statement; the number of rows it inserted, changed or deleted."""
-        return max(self._run(sql, parameters).rowcount, 0)
+        return self._run(sql, parameters).size
 
     def lock(self, name: str) -> None:
         """Be the only one, until the end, who has locked this name: for what no row stands for
@@ -96,53 +133,49 @@ class Transaction(Reader):
         rows: Iterable[Parameters],
         otherwise: Exception | None = None,
     ) -> None:
-        """Run a statement for each of these, with `flush`. If not each has changed one row, then
-        `otherwise` is raised there."""
-        self._puts.append(_Put(sql, [_kept(row) for row in rows], otherwise))
+        """Run a statement for each of these, with `flush` or at the end. If a statement that is
+        guarded does not change all of them, `otherwise` is raised there."""
+        kept = [_kept(row) for row in rows]
+        if kept:
+            self._puts.append(_Put(sql, kept, otherwise))
 
     def flush(self) -> None:
         """Do all that was put, in its order and in one round trip."""
-        if self._topics:
-            # Part of the transaction: heard of with its commit, and undone with it.
-            self.put(_ANNOUNCE, [(sorted(self._topics),)])
-            self._topics = set()
-        puts, self._puts = self._puts, []
-        if not puts:
-            return
-        for put, cursor in zip(puts, _sent(self._usable(), puts), strict=True):
-            if put.otherwise is not None and cursor.rowcount != len(put.rows):
-                raise put.otherwise
+        if puts := self._outstanding():
+            self._do(puts)
+
+    def commit(self) -> None:
+        """Do all that was put, and commit. Nothing may follow."""
+        puts = self._outstanding()
+        if self._is_begun or puts:
+            *_, end = self._do([*puts, _COMMIT])
+            if end.status != "COMMIT":
+                raise StoreMisused(_UNDONE)
 
     def announce(self, topic: str) -> None:
         """Wake whoever waits for `topic`, in all processes, once this is committed."""
         self._topics.add(topic_of(topic))
 
+    def _outstanding(self) -> list[_Put]:
+        if self._topics:
+            # Part of the transaction: heard of with its commit, and undone with it.
+            self.put(_ANNOUNCE, [(sorted(self._topics),)])
+            self._topics = set()
+        puts, self._puts = self._puts, []
+        return puts
 
-def _sent(connection: psycopg.Connection[Row], puts: Sequence[_Put]) -> list[psycopg.Cursor[Row]]:
-    cursors = [connection.cursor() for _ in puts]
-    error: Exception | None = None
-    try:
-        with connection.pipeline():
-            try:
-                for cursor, each in zip(cursors, puts, strict=True):
-                    _send(cursor, each.sql, each.rows)
-            except Exception as first:
-                # Raised below: the driver would log what the end of the pipeline adds to it.
-                error = first
-    except Exception as last:
-        error = error or last
-    if error is not None:
-        raise error
-    return cursors
+    def _do(self, puts: Sequence[_Put]) -> list[Answer]:
+        with refusing():
+            return self._ask(puts)
 
-
-def _send(cursor: psycopg.Cursor[Row], sql: str | Statement, rows: Sequence[Any]) -> None:
-    if isinstance(sql, Statement):
-        cursor.execute(*sql.of(rows))
-    elif len(rows) == 1:
-        cursor.execute(sql, rows[0])
-    else:
-        cursor.executemany(sql, rows)
+    def _ask(self, puts: Sequence[_Put]) -> list[Answer]:
+        if self._is_begun:
+            return super()._ask(puts)
+        self._is_begun = True
+        clock = _Put(_CLOCK, [{"told": self._told}])
+        _, time, *answers = super()._ask([_BEGIN, clock, *puts])
+        self._now = int(time.rows[0][0])
+        return answers
 
 
 def _kept(parameters: Parameters) -> Any:

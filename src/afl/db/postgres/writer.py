@@ -16,10 +16,11 @@ from collections.abc import Callable, Sequence
 from psycopg import errors
 
 from afl.db.batching import Batching, Request
-from afl.db.postgres.database import IN_THE_WAY, Connection, PostgresDatabase
+from afl.db.postgres.database import IN_THE_WAY, PostgresDatabase
 from afl.db.postgres.errors import meaning_of
-from afl.db.postgres.transacting import begin, commit, roll_back, transacted
+from afl.db.postgres.transacting import roll_back, transacted
 from afl.db.postgres.transaction import Transaction
+from afl.db.postgres.wire import Connection
 
 #: Others were in the way of one request.
 _LATER = (errors.LockNotAvailable, errors.UniqueViolation)
@@ -65,17 +66,21 @@ class Writer(Batching[Transaction]):
             return ()
 
     def _in_one_transaction(self, connection: Connection, requests: Sequence[Wish]) -> list[Wish]:
-        now = begin(connection, self._told())
+        told = self._told()
+        whole = Transaction(connection, told)
         later: list[Wish] = []
         try:
             for number, each in enumerate(requests):
+                part = Transaction(connection, told, whole.now)
                 connection.execute(_FIRST if number == 0 else _NEXT, prepare=False)
-                if not self._is_decided(connection, Transaction(connection, now), each):
+                if not self._is_decided(connection, part, each):
                     later.append(each)
+            whole.commit()
         except BaseException:
             roll_back(connection)
             raise
-        commit(connection)
+        finally:
+            whole.end()
         return later
 
     def _is_decided(self, connection: Connection, tx: Transaction, request: Wish) -> bool:

@@ -122,7 +122,7 @@ def _mounts(lines: list[str]) -> Iterator[tuple[Path, str]]:
 
 def _postgres(url: str, place: str, clock: Clock) -> StoreFacts:
     from afl.db.postgres.database import PostgresDatabase
-    from afl.db.postgres.transacting import SERVER_TIME
+    from afl.db.postgres.transaction import SERVER_TIME
 
     with closing(PostgresDatabase(url, pool_size=1)) as database:
         skew = _skew(clock, lambda: _first(database, f"SELECT {SERVER_TIME}", {"told": None}))

@@ -324,6 +324,11 @@ class StateView:
     def get_run(self, workflow_id: WorkflowId) -> RunnerDefinition | None:
         return self._state.run_head(workflow_id)
 
+    def get_run_and_task(
+        self, workflow_id: WorkflowId, task_id: str
+    ) -> tuple[RunnerDefinition | None, TaskDefinition | None]:
+        return self.get_run(workflow_id), self.get_task(task_id)
+
     def get_runs(self, workflow_ids: Sequence[WorkflowId]) -> dict[WorkflowId, RunnerDefinition]:
         found = {each: self.get_run(each) for each in workflow_ids}
         return {each: run for each, run in found.items() if run is not None}

@@ -88,6 +88,11 @@ class MongoView:
     def get_run(self, workflow_id: WorkflowId) -> RunnerDefinition | None:
         return self._held_run(runs.held(self._tx, workflow_id))
 
+    def get_run_and_task(
+        self, workflow_id: WorkflowId, task_id: str
+    ) -> tuple[RunnerDefinition | None, TaskDefinition | None]:
+        return self.get_run(workflow_id), self.get_task(task_id)
+
     def get_runs(self, workflow_ids: Sequence[WorkflowId]) -> dict[WorkflowId, RunnerDefinition]:
         found = runs.many_held(self._tx, workflow_ids)
         for each in found:

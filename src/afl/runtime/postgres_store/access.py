@@ -18,7 +18,7 @@ from afl.db.postgres import (
 )
 from afl.db.postgres.errors import refusing
 from afl.db.postgres.text import topic_of
-from afl.db.postgres.transacting import SERVER_TIME
+from afl.db.postgres.transaction import SERVER_TIME
 from afl.errors import StoreClosed, StoreMisused, StoreUnavailable
 from afl.ids import new_id
 from afl.runtime.postgres_store.schema import COMPONENT, MIGRATIONS
@@ -94,9 +94,7 @@ class Access:
 
         def run(tx: Transaction) -> T:
             with refusing():
-                answer = change(tx, *args, **kwargs)
-                tx.flush()
-                return answer
+                return change(tx, *args, **kwargs)
 
         return self.writer.run(run)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from afl.db.postgres import Transaction
-from afl.db.postgres.errors import refusing
 from afl.runtime.persistence import IterationChanges
 from afl.runtime.postgres_store import flows, runs, steps, tasks
 from afl.runtime.postgres_store.catalog import EVENTS, LOGS
@@ -12,12 +11,11 @@ from afl.runtime.postgres_store.holding import Holding
 
 
 def apply(tx: Transaction, changes: IterationChanges, holding: Holding | None = None) -> None:
-    """Raises Conflict if something is there already, or was written since it was read; where a
-    row is in the way, UniqueViolation: then who decided looks again."""
-    with refusing():
-        (holding or Holding(tx)).hold(_runs_of(changes))
-        _put(tx, changes)
-        tx.flush()
+    """With the end of the transaction, which raises Conflict if something is there already, or was
+    written since it was read; where a row is in the way, UniqueViolation: then who decided looks
+    again."""
+    (holding or Holding(tx)).hold(_runs_of(changes))
+    _put(tx, changes)
 
 
 def _runs_of(changes: IterationChanges) -> set[str]:

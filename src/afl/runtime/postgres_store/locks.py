@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from afl.db.postgres import Reader, Transaction
-from afl.db.postgres.transacting import SERVER_TIME
+from afl.db.postgres.transaction import SERVER_TIME
 from afl.runtime.entities import LockDefinition, LockMetaData
 from afl.runtime.rows.table import PERCENT, Table, upsert_sql
 

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from afl.db.postgres import Reader
-from afl.db.postgres.transacting import SERVER_TIME
+from afl.db.postgres.transaction import SERVER_TIME
 from afl.runtime.entities import TaskDefinition
 from afl.runtime.names import is_short, short_name
 from afl.runtime.postgres_store.tasks import TASKS

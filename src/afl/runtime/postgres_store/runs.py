@@ -8,7 +8,7 @@ from dataclasses import replace
 from afl.db.postgres import Reader, Transaction, inserting, updating
 from afl.errors import Conflict
 from afl.runtime.entities import RunnerDefinition
-from afl.runtime.rows.table import PERCENT, Table
+from afl.runtime.rows.table import PERCENT, Row, Table
 from afl.runtime.types import WorkflowId
 
 RUNS = Table(
@@ -28,6 +28,7 @@ _LOCKED = "FOR NO KEY UPDATE"
 #: Without the parameters, which may be large.
 _HEAD = RUNS.select.replace('"parameters"', "'[]'")
 HEAD = f"{_HEAD} WHERE workflow_id = %s ORDER BY seq DESC LIMIT 1"
+HEAD_LOCKED = f"{HEAD} {_LOCKED}"
 HEADS = f"""{_HEAD} WHERE workflow_id = ANY (%s::text[])
 ORDER BY workflow_id, seq {_LOCKED}"""
 BY_UUID = "WHERE uuid = %s"
@@ -79,8 +80,11 @@ def is_over(reader: Reader, workflow_id: WorkflowId) -> bool:
 
 
 def head_locked(tx: Transaction, workflow_id: WorkflowId) -> RunnerDefinition | None:
-    row = tx.query_one(f"{HEAD} {_LOCKED}", (workflow_id,))
-    return None if row is None else RUNS.record(row)
+    return first_of(tx.query_all(HEAD_LOCKED, (workflow_id,)))
+
+
+def first_of(rows: Sequence[Row]) -> RunnerDefinition | None:
+    return RUNS.record(rows[0]) if rows else None
 
 
 def heads_locked(

@@ -31,17 +31,19 @@ _SELECT = f"SELECT {column_list(COLUMNS[:-1])} FROM afl_step"
 
 BY_ID = f"{_SELECT} WHERE id = %s"
 BY_IDS = f"{_SELECT} WHERE id = ANY (%s::text[])"
-#: The step of a task, and the blocks it is in. Containers are read only when those end: their
-#: parameters can be long.
+#: The step of a task, the blocks it is in, and what contains them if they end with it: only then,
+#: because its parameters can be long.
 OF_TASK = f"""\
-WITH RECURSIVE around (id, block_id, height) AS (
-    SELECT id, block_id, 0 FROM afl_step
+WITH RECURSIVE around (id, block_id, container_id, pending, height) AS (
+    SELECT id, block_id, NULL, 0::bigint, 0 FROM afl_step
     WHERE id = (SELECT step_id FROM afl_task WHERE uuid = %s)
     UNION ALL
-    SELECT block.id, block.block_id, around.height + 1
+    SELECT block.id, block.block_id, block.container_id, block.pending, around.height + 1
     FROM around JOIN afl_step AS block ON block.id = around.block_id WHERE around.height < 2
 )
-{_SELECT} WHERE id = ANY (ARRAY (SELECT id FROM around))"""
+{_SELECT} WHERE id = ANY (ARRAY (
+    SELECT id FROM around UNION SELECT container_id FROM around WHERE pending = 1
+))"""
 # Blocks and containers are steps of the same run.
 BY_BLOCK = f"""{_SELECT} WHERE id = ANY (ARRAY (
     SELECT id FROM afl_step

@@ -10,6 +10,7 @@ from afl.runtime.entities import FlowDefinition, RunnerDefinition, TaskDefinitio
 from afl.runtime.persistence import Yielded
 from afl.runtime.postgres_store import flows, runs, steps, tasks
 from afl.runtime.postgres_store.holding import Holding
+from afl.runtime.rows.steps import step_of
 from afl.runtime.step import StepDefinition
 from afl.runtime.types import BlockId, StepId, WorkflowId
 
@@ -64,12 +65,17 @@ class PostgresView:
     # Tasks
 
     def get_task(self, task_id: str) -> TaskDefinition | None:
-        task, around = tasks.get_locked_with_steps(self._tx, task_id)
+        held, around = self._tx.query_together(
+            (tasks.ONE_LOCKED, (task_id,)), (steps.OF_TASK, (task_id,))
+        )
+        self._keep_at_hand(map(step_of, around))
+        return tasks.first_of(held)
+
+    def _keep_at_hand(self, around: Iterable[StepDefinition]) -> None:
         # Only of runs that were locked before: others may have changed since.
         self._at_hand.update(
             (each.id, each) for each in around if str(each.workflow_id) in self._holding
         )
-        return task
 
     def get_tasks(self, task_ids: Sequence[str]) -> dict[str, TaskDefinition]:
         return tasks.get_many_locked(self._tx, task_ids)
@@ -85,6 +91,21 @@ class PostgresView:
         if run is not None:
             self._holding.add([workflow_id])
         return run
+
+    def get_run_and_task(
+        self, workflow_id: WorkflowId, task_id: str
+    ) -> tuple[RunnerDefinition | None, TaskDefinition | None]:
+        # In this order, and each sees what was committed before it: nothing of a run changes once
+        # its row is locked.
+        found, held, around = self._tx.query_together(
+            (runs.HEAD_LOCKED, (workflow_id,)),
+            (tasks.ONE_LOCKED, (task_id,)),
+            (steps.OF_TASK, (task_id,)),
+        )
+        if found:
+            self._holding.add([workflow_id])
+        self._keep_at_hand(map(step_of, around))
+        return runs.first_of(found), tasks.first_of(held)
 
     def get_runs(self, workflow_ids: Sequence[WorkflowId]) -> dict[WorkflowId, RunnerDefinition]:
         found = runs.heads_locked(self._tx, workflow_ids)

@@ -56,6 +56,11 @@ class SqliteView:
     def get_run(self, workflow_id: WorkflowId) -> RunnerDefinition | None:
         return runs.head(self._reader, workflow_id)
 
+    def get_run_and_task(
+        self, workflow_id: WorkflowId, task_id: str
+    ) -> tuple[RunnerDefinition | None, TaskDefinition | None]:
+        return self.get_run(workflow_id), self.get_task(task_id)
+
     def get_runs(self, workflow_ids: Sequence[WorkflowId]) -> dict[WorkflowId, RunnerDefinition]:
         return runs.heads(self._reader, workflow_ids)
 

@@ -237,16 +237,18 @@ class TransactionContract(StoreExam):
                 view.get_run(WorkflowId(run.workflow_id)),
                 view.get_runs([WorkflowId(run.workflow_id), WorkflowId("nobody")]),
                 view.get_run_by_key(run.key or ""),
+                view.get_run_and_task(WorkflowId(run.workflow_id), task.uuid),
                 view.get_flow("flow-of-each"),
             ]
 
-        now, step, steps, task, run, runs, by_key, flow = store.decide(decision)
+        now, step, steps, task, run, runs, by_key, both, flow = store.decide(decision)
         assert now == store.now_ms()
         assert step == store.get_step(step.id)
         assert steps == {step.id: step}
         assert task == store.get_task(task.uuid)
         assert run == by_key == store.get_runner(run.uuid)
         assert runs == {run.workflow_id: run}
+        assert both == (run, task)
         assert flow == store.get_flow("flow-of-each")
 
     def test_a_view_does_not_find_what_is_missing(self, store: PersistenceAPI) -> None:
@@ -258,9 +260,10 @@ class TransactionContract(StoreExam):
                 view.get_run(nobody),
                 view.get_run_by_key(nobody),
                 view.get_flow(nobody),
+                *view.get_run_and_task(nobody, nobody),
             ]
 
-        assert store.decide(decision) == [None] * 5
+        assert store.decide(decision) == [None] * 7
 
     def test_what_a_view_gives_is_a_copy(self, store: PersistenceAPI) -> None:
         step = new_step()
