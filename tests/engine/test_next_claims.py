@@ -62,3 +62,43 @@ def test_nothing_is_claimed_for_a_paused_run_or_a_lost_claim(any_store: Persiste
     assert any_store.claim_tasks(NAMES, 1) == []
     evaluator.unpause(run_id)
     assert len(any_store.claim_tasks(NAMES, 5)) == 1
+
+
+ALL = replace(MINE, limit=2, task_list="default")
+#: On MongoDB two who claim at once would undo each other's commits: it leaves that out.
+claiming_along = pytest.mark.parametrize(
+    "any_store", ["memory", "sqlite", "postgres"], indirect=True
+)
+
+
+@claiming_along
+def test_a_result_that_makes_too_little_possible_brings_others_that_wait(
+    any_store: PersistenceAPI,
+) -> None:
+    case = next(each for each in PROGRAMS if each.name == "chain")
+    evaluator = Evaluator(any_store)
+    runs = [evaluator.submit(case.program, case.workflow, case.inputs) for _ in range(3)]
+    (task,) = any_store.claim_tasks(NAMES, 1, owner="me")
+    own, other = evaluator.complete_task(task, run_handler(task), claim=ALL)
+    assert [own.workflow_id, other.workflow_id] == runs[:2]
+    assert [any_store.get_task(each.uuid) for each in (own, other)] == [own, other]
+    assert (other.owner, other.fence) == ("me", 1)
+    with pytest.raises(StaleFence):
+        evaluator.complete_task(replace(task, fence=7), {"sum": 2}, claim=ALL)
+    (last,) = any_store.claim_tasks(NAMES, 5)
+    assert last.workflow_id == runs[2]
+
+
+@claiming_along
+def test_results_that_are_decided_together_share_what_waits(any_store: PersistenceAPI) -> None:
+    program = compiled("workflow W() andThen { a = Add(a = 1) }")
+    evaluator = Evaluator(any_store)
+    for _ in range(7):
+        evaluator.submit(program, "W")
+    first = any_store.claim_tasks(NAMES, 3, owner="me")
+    pending = [evaluator.complete_task_later(each, {"sum": 1}, claim=ALL) for each in first]
+    shares = [[each.uuid for each in waited.result()] for waited in pending]
+    assert all(len(each) <= 2 for each in shares)
+    brought = [uuid for share in shares for uuid in share]
+    assert len(set(brought)) == len(brought) == 4
+    assert any_store.claim_tasks(NAMES, 5) == []

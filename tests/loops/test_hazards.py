@@ -18,7 +18,7 @@ from afl.loops import AgentLoop, AgentLoopRequest, Deadline, mailbox_source
 from afl.loops.execution import Execution
 from afl.loops.mailbox_source import MessageSource, MessageWork
 from afl.mailbox import CollectingMailbox, DLQPolicy, FakeMailbox, MailboxConnectionError
-from afl.work.source import Job
+from afl.work.source import Job, Room
 
 Works = Sequence[MessageWork[Any, Any]]
 Patch = Callable[[pytest.MonkeyPatch], None]
@@ -253,7 +253,7 @@ def a_crash_before_the_reply(office: Office) -> None:
 
 def acknowledges_first(monkeypatch: pytest.MonkeyPatch) -> None:
     def careless(
-        self: MessageSource[Any, Any], work: MessageWork[Any, Any], result: Any, _room: int
+        self: MessageSource[Any, Any], work: MessageWork[Any, Any], result: Any, _room: Room
     ) -> object:
         work.message.acknowledge()
         self._reply(work, result)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from afl.clock import SYSTEM_CLOCK, Clock, condition_of
 from afl.errors import StoreUnavailable
-from afl.work.source import ClaimLost, InThread, Job
+from afl.work.source import NO_ROOM, ClaimLost, InThread, Job, Room
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,7 @@ class Calls:
     """What was asked of a box."""
 
     claims: list[int] = field(default_factory=list)
+    rooms: list[Room] = field(default_factory=list)
     extensions: list[list[str]] = field(default_factory=list)
     releases: list[list[str]] = field(default_factory=list)
     refusals: list[str] = field(default_factory=list)
@@ -199,15 +200,17 @@ class Box:
                 raise fault
             return self._entries[work.id].job
 
-    def complete(self, work: Piece, result: Any, room: int) -> Settled:
+    def complete(self, work: Piece, result: Any, room: Room) -> Settled:
+        with self._lock:
+            self.calls.rooms.append(room)
         return self._record("complete", work, End("done", result), room)
 
     def fail(self, work: Piece, error: BaseException) -> Settled:
-        return self._record("fail", work, End("failed", error), 0)
+        return self._record("fail", work, End("failed", error), NO_ROOM)
 
     # Inside
 
-    def _record(self, call: str, work: Piece, end: End, room: int) -> Settled:
+    def _record(self, call: str, work: Piece, end: End, room: Room) -> Settled:
         with self._lock:
             self._reach(call)
         future = Settled()
@@ -222,7 +225,7 @@ class Box:
             _resolve(future, apply)
         return future
 
-    def _ended(self, work: Piece, end: End, room: int) -> Sequence[Piece]:
+    def _ended(self, work: Piece, end: End, room: Room) -> Sequence[Piece]:
         with self._lock:
             self._reach("record")
             if not self._holds(work):
@@ -234,7 +237,10 @@ class Box:
             following = [self._entries[each] for each in entry.then]
             for each in following:
                 each.is_held = False
-            further = [self._lent(each) for each in following[:room]]
+            if room.is_last:
+                waiting = [each for each in self._entries.values() if self._is_claimable(each)]
+                following = list(dict.fromkeys([*following, *waiting]))
+            further = [self._lent(each) for each in following[: room.size]]
         if following:
             self._ring()
         return further

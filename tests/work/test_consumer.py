@@ -15,7 +15,7 @@ from afl.runtime.heartbeat import Heartbeat
 from afl.work.attempts import Attempt
 from afl.work.consumer import Consumer, Options
 from afl.work.event_loop import shared_loop
-from afl.work.source import InProcess, Job, OnLoop
+from afl.work.source import NO_ROOM, InProcess, Job, OnLoop, Room
 
 
 class Told:
@@ -142,6 +142,40 @@ def test_a_result_brings_what_it_makes_possible() -> None:
     with Running(Consumer(box, Options(poll_interval_s=3600))):
         eventually(lambda: box.end_of("third"))
     assert box.claims_of("second") == 1
+
+
+def test_who_is_full_is_given_what_waits_along_with_a_result() -> None:
+    box = Box()
+    for number in range(5):
+        box.put(str(number))
+    with Running(Consumer(box, Options(concurrency=1, poll_interval_s=3600))):
+        eventually(box.is_empty)
+        eventually(lambda: box.calls.waits)
+    assert box.calls.rooms == [Room(1, is_last=True)] * 5
+    assert box.calls.claims == [1, 1], "the first one, and when nothing came along any more"
+    assert [box.claims_of(str(each)) for each in range(5)] == [1] * 5
+
+
+def test_who_has_other_places_asks_for_what_waits_by_itself() -> None:
+    box = Box()
+    box.put("only")
+    with Running(Consumer(box, Options(concurrency=2))):
+        eventually(box.is_empty)
+    assert box.calls.rooms == [Room(1, is_last=False)]
+
+
+def test_who_stops_is_given_nothing_along() -> None:
+    box, gate = Box(), Gate()
+    box.put("first", gate)
+    box.put("second")
+    consumer = Consumer(box, Options(concurrency=1))
+    with Running(consumer) as running:
+        gate.wait_for_begin()
+        running.stop.set()
+        gate.may_end.set()
+        eventually(lambda: box.end_of("first"))
+    assert box.calls.rooms == [NO_ROOM]
+    assert box.claims_of("second") == 0
 
 
 def test_the_observer_hears_of_begin_and_recorded_end() -> None:

@@ -15,7 +15,7 @@ from afl.errors import StoreClosed
 from afl.work import run
 from afl.work.attempts import Attempt
 from afl.work.consumer import Consumer, Options
-from afl.work.source import InProcess, Job, OnLoop
+from afl.work.source import NO_ROOM, InProcess, Job, OnLoop
 
 
 def test_nothing_is_claimed_after_a_stop() -> None:
@@ -181,7 +181,7 @@ def test_work_that_does_not_end_is_left_behind_and_its_result_dropped(
     assert box.waiting() == ["hangs"]
     thief = box.steal("hangs")
     stubborn.gate.may_end.set()
-    box.complete(thief, "by another", 0).result()
+    box.complete(thief, "by another", NO_ROOM).result()
     assert box.end_of("hangs") == End("done", "by another")
 
 

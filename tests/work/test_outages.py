@@ -17,7 +17,7 @@ from afl.clock import FakeClock
 from afl.work.attempts import Attempt
 from afl.work.consumer import Consumer, Options
 from afl.work.recorder import Recorder
-from afl.work.source import InProcess, Job, OnLoop
+from afl.work.source import NO_ROOM, InProcess, Job, OnLoop
 
 
 def test_an_outage_makes_it_unready_and_never_ends_it() -> None:
@@ -139,7 +139,7 @@ def test_a_lost_claim_cancels_the_attempt(kind: str) -> None:
         else:
             assert is_cancelled.wait(PATIENCE_S)
         eventually(lambda: consumer.in_flight == 0)
-        box.complete(thief, "by another", 0).result()
+        box.complete(thief, "by another", NO_ROOM).result()
     unsubscribe()
     assert box.end_of("lost") == End("done", "by another")
     assert told.heard == [("began", "lost", None), ("lost", "lost", None)]
@@ -156,7 +156,7 @@ def test_a_result_whose_claim_is_lost_is_dropped_and_counted() -> None:
         gate.may_end.set()
         eventually(lambda: consumer.leases_lost == 1)
         eventually(lambda: consumer.in_flight == 0)
-        box.complete(thief, "by another", 0).result()
+        box.complete(thief, "by another", NO_ROOM).result()
     assert box.end_of("lost") == End("done", "by another")
     assert told.heard[-1] == ("lost", "lost", None)
 

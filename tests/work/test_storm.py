@@ -20,7 +20,7 @@ from afl.clock import SYSTEM_CLOCK
 from afl.work import run
 from afl.work.attempts import Attempt
 from afl.work.consumer import Consumer, Options
-from afl.work.source import InProcess, InThread, Job, OnLoop
+from afl.work.source import NO_ROOM, InProcess, InThread, Job, OnLoop
 
 PIECES = 400 if IS_STORM else 120
 SEEDS = range(40 if IS_STORM else 3)
@@ -100,7 +100,7 @@ class Storm:
             return
         piece = self.box.steal(name)
         if self.random.random() < 0.5:
-            done: Settled = self.box.complete(piece, "by a thief", 0)
+            done: Settled = self.box.complete(piece, "by a thief", NO_ROOM)
             assert done is not None
 
     def _be_slow(self) -> None:

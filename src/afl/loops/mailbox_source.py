@@ -29,7 +29,7 @@ from afl.mailbox.errors import (
 )
 from afl.mailbox.failure import DLQPolicy, give_up
 from afl.turns.errors import TurnHandedOver
-from afl.work.source import ClaimLost, Job
+from afl.work.source import ClaimLost, Job, Room
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -171,7 +171,7 @@ class MessageSource(Generic[T, R]):
 
     # Ends
 
-    def complete(self, work: MessageWork[T, R], result: R | None, room: int) -> Recorded:  # noqa: ARG002 - nothing follows from a message
+    def complete(self, work: MessageWork[T, R], result: R | None, room: Room) -> Recorded:  # noqa: ARG002 - nothing follows from a message
         with reaching(), holding():
             self._reply(work, result)
             work.message.acknowledge()

@@ -11,6 +11,7 @@ import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -19,7 +20,7 @@ from afl.runtime.claims import NextClaim
 from afl.runtime.context import ExecutionContext
 from afl.runtime.entities import RunnerDefinition, TaskDefinition
 from afl.runtime.errors import RunNotFoundError, StaleFence
-from afl.runtime.persistence import IterationChanges, View
+from afl.runtime.persistence import Claiming, IterationChanges, View
 from afl.runtime.plan import Plan
 from afl.runtime.progress import run_agenda
 from afl.runtime.step import StepDefinition
@@ -46,8 +47,19 @@ class Result:
     act: Act[None]
     claim: NextClaim | None = None
     refusal: StaleFence | None = None
-    #: Tasks that were claimed along with it.
+    #: Tasks that it made possible, claimed along with it.
     claimed: list[TaskDefinition] = field(default_factory=list)
+    #: Others that were claimed along with it, and how many of them are its own.
+    others: Claiming | None = None
+    share: int = 0
+
+    def taken(self) -> list[TaskDefinition]:
+        """All that was claimed along with it, once it is durable. Asked for once."""
+        if self.others is not None:
+            with suppress(IndexError):  # fewer were waiting
+                for _ in range(self.share):
+                    self.claimed.append(self.others.tasks.popleft())
+        return self.claimed
 
 
 class Group:
@@ -117,9 +129,12 @@ class Batch:
             each.context = None
         if len(self._groups) == 1:
             (group,) = self._groups.values()
-            return self._decide_alone(group, view), None
-        with collector_paused():
-            return self._decide_all(view), None
+            changes = self._decide_alone(group, view)
+        else:
+            with collector_paused():
+                changes = self._decide_all(view)
+        changes.claimings.extend(_claimings(self._groups.values()))
+        return changes, None
 
     def _decide_all(self, view: View) -> IterationChanges:
         changes = IterationChanges()
@@ -160,6 +175,27 @@ def context_of(group: Group) -> ExecutionContext:
     if context is None:
         raise RunNotFoundError(group.workflow_id)
     return context
+
+
+def _claimings(groups: Iterable[Group]) -> Iterable[Claiming]:
+    """What may be claimed in the places that come free."""
+    wanted: dict[NextClaim, Claiming] = {}
+    for group in groups:
+        for each in group.results:
+            claim, each.others = each.claim, None
+            if claim is None or claim.task_list is None:
+                continue
+            if group.context is None or each.refusal is not None:
+                continue
+            each.share = claim.limit - len(each.claimed)
+            if each.share > 0:
+                each.others = wanted.get(claim) or wanted.setdefault(claim, _claiming(claim))
+                each.others.limit += each.share
+    return wanted.values()
+
+
+def _claiming(claim: NextClaim) -> Claiming:
+    return Claiming(claim.names, claim.task_list or "", claim.owner, claim.lease_ms)
 
 
 class _Known:

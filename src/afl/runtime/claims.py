@@ -42,6 +42,8 @@ class NextClaim:
     owner: str
     limit: int = 1
     lease_ms: int = DEFAULT_LEASE_MS
+    #: If the result makes fewer possible, then others that wait in this list.
+    task_list: str | None = None
 
     def wants(self, name: str) -> bool:
         return name in self.names or short_name(name) in self.names

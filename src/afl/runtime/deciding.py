@@ -170,7 +170,7 @@ class Decisions:
         self._follow_once(batch, context_of(group))
         if result.refusal is not None:
             raise result.refusal
-        return result.claimed
+        return result.taken()
 
     def follow(self, context: ExecutionContext) -> None:
         """What follows a commit: tell the world, and do the scripts that it asks for."""

@@ -22,7 +22,8 @@ Who is refused gets an error of `afl.errors.StoreError`; nothing is ever applied
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -97,6 +98,25 @@ _EVENT_STATES: dict[str, EventState] = {
 # What is written
 
 
+@dataclass(eq=False, slots=True)
+class Claiming:
+    """Tasks that wait, to be claimed in the same commit, behind all else that it does.
+
+    The store fills `tasks`, and may leave it empty: who asked claims by itself then.
+    """
+
+    names: Collection[str]
+    task_list: str
+    owner: str
+    lease_ms: int
+    limit: int = 0
+    tasks: deque[TaskDefinition] = field(default_factory=deque)
+
+    def fill(self, tasks: Iterable[TaskDefinition]) -> None:
+        """What was claimed, in place of what an attempt before this one might have."""
+        self.tasks = deque(tasks)
+
+
 @dataclass
 class IterationChanges:
     """What one decision writes: committed together or not at all.
@@ -121,6 +141,7 @@ class IterationChanges:
     flows: list[FlowDefinition] = field(default_factory=list)
     workflows: list[WorkflowDefinition] = field(default_factory=list)
     logs: list[LogDefinition] = field(default_factory=list)
+    claimings: list[Claiming] = field(default_factory=list)
 
     def add_created_step(self, step: StepDefinition) -> None:
         """Once for each id: adding it again replaces it."""

@@ -48,7 +48,7 @@ from afl.runtime.stacks import raised_at
 from afl.runtime.types import StepId
 from afl.work.attempts import Attempt
 from afl.work.errors import TimedOut
-from afl.work.source import ClaimLost, How, InThread, Job, OnLoop
+from afl.work.source import ClaimLost, How, InThread, Job, OnLoop, Room
 
 _log = get_logger(__name__)
 
@@ -156,7 +156,7 @@ class TaskSource:
         self._guard = guard
         self._clock = clock
         #: The names of the last claim, and what was asked for along with results since.
-        self._next: tuple[Sequence[str], dict[int, NextClaim]] = ((), {})
+        self._next: tuple[Sequence[str], dict[Room, NextClaim]] = ((), {})
 
     # Claims
 
@@ -293,13 +293,13 @@ class TaskSource:
 
     # Ends
 
-    def complete(self, work: TaskWork, result: Any, room: int) -> _Recording:
+    def complete(self, work: TaskWork, result: Any, room: Room) -> _Recording:
         if result is _RECORDED:
             return _Recording(_Over())
         task = work.task
         if not task.step_id:
             return _Recording(self._end_alone(task, TaskState.COMPLETED))
-        claim = self._next_claim(room) if room > 0 else None
+        claim = self._next_claim(room) if room.size > 0 else None
         return _Recording(self._evaluator.complete_task_later(task, result, claim=claim))
 
     def fail(self, work: TaskWork, error: BaseException) -> _Recording:
@@ -320,8 +320,8 @@ class TaskSource:
         failure = _failure_of(error)
         return _Recording(self._evaluator.fail_task_later(task, failure, retry=retry))
 
-    def _next_claim(self, room: int) -> NextClaim | None:
-        """What to claim along with a result. Made once for each number, as long as the names are
+    def _next_claim(self, room: Room) -> NextClaim | None:
+        """What to claim along with a result. Made once for each room, as long as the names are
         the same: results come by the thousand."""
         names = self._names()
         known, claims = self._next
@@ -330,7 +330,8 @@ class TaskSource:
             self._next = (names, claims)
         found = claims.get(room)
         if found is None and names:
-            found = NextClaim(frozenset(names), self._owner, room, self._lease_ms)
+            task_list = self._task_list if room.is_last else None
+            found = NextClaim(frozenset(names), self._owner, room.size, self._lease_ms, task_list)
             claims[room] = found
         return found
 

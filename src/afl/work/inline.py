@@ -16,7 +16,7 @@ from afl.work.options import Options
 from afl.work.recorder import Ending
 from afl.work.report import Report
 from afl.work.run import timed_out
-from afl.work.source import ClaimLost, Recording, Source, W
+from afl.work.source import NO_ROOM, ClaimLost, Recording, Source, W
 
 _BACKOFF = Backoff(initial=0.05, factor=2.0, maximum=5.0)
 
@@ -128,4 +128,4 @@ class InlinePoll(Generic[W]):
     def _recording_of(self, ending: Ending) -> Recording[W]:
         if ending.error is not None:
             return self._source.fail(ending.attempt.work, ending.error)
-        return self._source.complete(ending.attempt.work, ending.result, 0)
+        return self._source.complete(ending.attempt.work, ending.result, NO_ROOM)

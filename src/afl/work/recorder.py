@@ -18,7 +18,7 @@ from afl.errors import StoreClosed, StoreUnavailable
 from afl.log import get_logger
 from afl.work.attempts import Attempt
 from afl.work.pool import PREFIX, join
-from afl.work.source import ClaimLost, Recording, Source
+from afl.work.source import ClaimLost, Recording, Room, Source
 
 _log = get_logger(__name__)
 
@@ -43,8 +43,8 @@ class Ending:
 class Ends(Protocol):
     """Who hears of ends. Called on the thread that settles them; must not raise."""
 
-    def room(self) -> int:
-        """How many further pieces may be claimed along with a result."""
+    def room(self) -> Room:
+        """What may be claimed along with a result."""
 
     def recorded(self, ending: Ending, further: Sequence[Any]) -> None:
         """It is durable, and these pieces were claimed along with it."""

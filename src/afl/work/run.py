@@ -19,7 +19,7 @@ from afl.work.options import Options
 from afl.work.recorder import Ending, Recorder
 from afl.work.report import Report
 from afl.work.returns import Returns
-from afl.work.source import ClaimLost, OnLoop, Source, W
+from afl.work.source import NO_ROOM, ClaimLost, OnLoop, Room, Source, W
 from afl.work.watch import Watch
 
 _log = get_logger(__name__)
@@ -203,8 +203,10 @@ class ConsumerRun(Generic[W]):
             else:
                 self._recorder.put(ending)
 
-    def room(self) -> int:
-        return 0 if self._has_no_more_polls or self._is_to_stop() else 1
+    def room(self) -> Room:
+        if self._has_no_more_polls or self._is_to_stop():
+            return NO_ROOM
+        return Room(1, is_last=len(self.attempts) >= self._options.concurrency)
 
     def recorded(self, ending: Ending, further: Sequence[Any]) -> None:
         # Told first: when nothing is in hand any more, all has been told.
@@ -227,8 +229,8 @@ class ConsumerRun(Generic[W]):
             self._take(further, asked_at, after=[attempt])
         else:
             self.attempts.remove([attempt])
-        if self._wants_room:
-            self._news.set()
+            if self._wants_room:
+                self._news.set()
 
     # Work is given up
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from afl.errors import Conflict
 
@@ -92,6 +92,19 @@ class Job:
 # The port
 
 
+class Room(NamedTuple):
+    """What may be claimed along with a result."""
+
+    #: How many pieces, in the place of the one that ends. First of all, those that it makes
+    #: possible.
+    size: int
+    #: Whether there is no other place: then any that wait will do, because nobody asks for them.
+    is_last: bool
+
+
+NO_ROOM = Room(0, is_last=False)
+
+
 class Recording(Protocol[W_co]):
     """An end on its way to the store."""
 
@@ -127,8 +140,8 @@ class Source(Protocol[W]):
     def job(self, work: W) -> Job:
         """How to do it. What this raises is recorded with `fail`, as if the work had raised it."""
 
-    def complete(self, work: W, result: Any, room: int) -> Recording[W]:
-        """Record the result. Up to `room` pieces that it makes possible may be claimed along."""
+    def complete(self, work: W, result: Any, room: Room) -> Recording[W]:
+        """Record the result. More may be claimed along, as far as there is room."""
 
     def fail(self, work: W, error: BaseException) -> Recording[W]:
         """Record that it failed: `error` is what the work, `job` or the consumer (`TimedOut`)

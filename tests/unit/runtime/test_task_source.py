@@ -24,7 +24,7 @@ from afl.runtime.task_source import GivenUp, NotNow, Served, TaskSource, TaskWor
 from afl.runtime.types import WorkflowId
 from afl.work.attempts import Attempt
 from afl.work.errors import TimedOut
-from afl.work.source import ClaimLost, InThread, OnLoop
+from afl.work.source import NO_ROOM, ClaimLost, InThread, OnLoop, Room
 
 PROGRAM = compile_source("""
 namespace t
@@ -287,27 +287,36 @@ def test_a_line_that_cannot_be_written_disturbs_no_handler(bench: Bench) -> None
 def test_a_result_is_recorded_with_all_that_follows(bench: Bench) -> None:
     run = bench.submit("One", n=1)
     work = bench.claim()
-    recording = bench.source.complete(work, {"n": 3}, 0)
+    recording = bench.source.complete(work, {"n": 3}, NO_ROOM)
     assert recording.result() == []
     assert bench.evaluator.result(run).outputs == {"n": 3}
 
 
 def test_what_a_result_makes_possible_is_claimed_along(bench: Bench) -> None:
     bench.submit("Chain", n=1)
-    [following] = bench.source.complete(bench.claim(), {"n": 3}, 1).result()
+    [following] = bench.source.complete(bench.claim(), {"n": 3}, Room(1, is_last=False)).result()
     assert following.task.data == {"n": 4}
     assert following.task.owner == "me"
     assert following.task.lease_expires == bench.store.now_ms() + 9000
+
+
+def test_a_worker_without_another_place_takes_what_waits_in_its_list(bench: Bench) -> None:
+    bench.submit("Chain", n=1)
+    bench.submit("Chain", n=7)
+    full = Room(2, is_last=True)
+    following, other = bench.source.complete(bench.claim(), {"n": 3}, full).result()
+    assert [following.task.data, other.task.data] == [{"n": 4}, {"n": 7}]
+    assert (other.task.owner, other.task.lease_expires) == ("me", bench.store.now_ms() + 9000)
 
 
 def test_nothing_is_claimed_along_without_room_or_names(bench: Bench) -> None:
     bench.submit("Many", ns=[1, 2])
     bench.submit("Chain", n=1)
     one, two, chain = bench.source.claim(3)
-    assert bench.source.complete(one, {"n": 1}, 0).result() == []
-    assert bench.source.complete(two, {"n": 1}, 5).result() == []
+    assert bench.source.complete(one, {"n": 1}, NO_ROOM).result() == []
+    assert bench.source.complete(two, {"n": 1}, Room(5, is_last=False)).result() == []
     bench.names = ()
-    assert bench.source.complete(chain, {"n": 1}, 5).result() == []
+    assert bench.source.complete(chain, {"n": 1}, Room(5, is_last=False)).result() == []
 
 
 def test_names_that_change_are_asked_for_anew(bench: Bench) -> None:
@@ -315,9 +324,9 @@ def test_names_that_change_are_asked_for_anew(bench: Bench) -> None:
     bench.submit("Chain", n=2)
     one, two = bench.source.claim(2)
     bench.names = ("t.Other",)
-    assert bench.source.complete(one, {"n": 1}, 1).result() == []
+    assert bench.source.complete(one, {"n": 1}, Room(1, is_last=False)).result() == []
     bench.names = ("t.Work",)
-    assert len(bench.source.complete(two, {"n": 1}, 1).result()) == 1
+    assert len(bench.source.complete(two, {"n": 1}, Room(1, is_last=False)).result()) == 1
 
 
 def test_an_end_that_comes_too_late_is_refused(bench: Bench) -> None:
@@ -326,7 +335,7 @@ def test_an_end_that_comes_too_late_is_refused(bench: Bench) -> None:
     bench.clock.advance(10)
     bench.source_of("other").claim(1)
     for late in (
-        bench.source.complete(work, {"n": 1}, 0),
+        bench.source.complete(work, {"n": 1}, NO_ROOM),
         bench.source.fail(work, ValueError("late")),
         bench.source.fail(work, GivenUp("late")),
     ):
@@ -343,7 +352,7 @@ def test_the_end_of_a_task_whose_run_is_gone_is_refused(bench: Bench) -> None:
     bench.clock.advance(60)
     assert bench.store.prune_runs(1000).runs == 1
     with pytest.raises(ClaimLost):
-        bench.source.complete(work, {"n": 1}, 0).result()
+        bench.source.complete(work, {"n": 1}, NO_ROOM).result()
 
 
 def test_a_failure_ends_the_step_with_its_message(bench: Bench) -> None:
@@ -505,7 +514,7 @@ def test_a_script_that_was_left_behind_is_run_and_records_its_end() -> None:
     bench.names = ("afl:script",)
     work = bench.claim()
     result = bench.do(work)
-    assert bench.source.complete(work, result, 1).result() == []
+    assert bench.source.complete(work, result, Room(1, is_last=False)).result() == []
     assert bench.evaluator.result(run).outputs == {"n": 8}
 
 
@@ -517,7 +526,7 @@ def plain_task(bench: Bench) -> TaskWork:
 
 def test_a_task_without_a_run_is_completed_by_itself(bench: Bench) -> None:
     work = plain_task(bench)
-    bench.source.complete(work, {"n": 1}, 3).result()
+    bench.source.complete(work, {"n": 1}, Room(3, is_last=False)).result()
     assert bench.stored(work).state == TaskState.COMPLETED
 
 
@@ -538,7 +547,7 @@ def test_a_late_end_of_a_task_without_a_run_is_refused(bench: Bench) -> None:
     work = plain_task(bench)
     late = replace(work, task=replace(work.task, fence=work.task.fence - 1))
     with pytest.raises(ClaimLost):
-        bench.source.complete(late, {}, 0).result()
+        bench.source.complete(late, {}, NO_ROOM).result()
     assert bench.stored(work).state == TaskState.RUNNING
 
 

@@ -13,7 +13,7 @@ from afl.clock import FakeClock
 from afl.errors import StoreClosed, StoreUnavailable
 from afl.work.attempts import Attempt
 from afl.work.recorder import Ending, Recorder
-from afl.work.source import ClaimLost
+from afl.work.source import ClaimLost, Room
 
 
 class Heard:
@@ -24,8 +24,8 @@ class Heard:
         self.further: list[Piece] = []
         self.reasons: list[Exception] = []
 
-    def room(self) -> int:
-        return 1
+    def room(self) -> Room:
+        return Room(1, is_last=False)
 
     def recorded(self, ending: Ending, further: Sequence[Any]) -> None:
         self.said.append(("recorded", ending.attempt.work.id))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
 
@@ -82,6 +82,8 @@ class _Put(NamedTuple):
     rows: list[Any]
     #: What to raise if a guarded statement did not change all rows.
     otherwise: Exception | None = None
+    #: Who is given the rows of the answer.
+    take: Callable[[list[Row]], object] | None = None
 
     def statements(self) -> list[tuple[str, Any]]:
         if isinstance(self.sql, Statement):
@@ -99,11 +101,11 @@ class Transaction(Reader):
     already; `told` is the time of tests.
     """
 
-    __slots__ = ("_is_begun", "_now", "_puts", "_told", "_topics")
+    __slots__ = ("_is_begun", "_now", "_puts", "_topics", "told")
 
     def __init__(self, connection: Connection, told: int | None, now: int | None = None) -> None:
         super().__init__(connection)
-        self._told = told
+        self.told = told
         self._now = now
         self._is_begun = now is not None
         self._topics: set[str] = set()
@@ -139,6 +141,12 @@ class Transaction(Reader):
         if kept:
             self._puts.append(_Put(sql, kept, otherwise))
 
+    def put_question(
+        self, sql: str, parameters: Parameters, take: Callable[[list[Row]], object]
+    ) -> None:
+        """Like `put`; `take` is given the rows, after the commit if that goes along with it."""
+        self._puts.append(_Put(sql, [_kept(parameters)], take=take))
+
     def flush(self) -> None:
         """Do all that was put, in its order and in one round trip."""
         if puts := self._outstanding():
@@ -166,13 +174,17 @@ class Transaction(Reader):
 
     def _do(self, puts: Sequence[_Put]) -> list[Answer]:
         with refusing():
-            return self._ask(puts)
+            answers = self._ask(puts)
+        for put, answer in zip(puts, answers, strict=True):
+            if put.take is not None:
+                put.take([given_row(row) for row in answer.rows])
+        return answers
 
     def _ask(self, puts: Sequence[_Put]) -> list[Answer]:
         if self._is_begun:
             return super()._ask(puts)
         self._is_begun = True
-        clock = _Put(_CLOCK, [{"told": self._told}])
+        clock = _Put(_CLOCK, [{"told": self.told}])
         _, time, *answers = super()._ask([_BEGIN, clock, *puts])
         self._now = int(time.rows[0][0])
         return answers

@@ -7,7 +7,7 @@ has come, and those whose lease has lapsed.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator
 from typing import NamedTuple
 
 from afl.runtime.entities import OPEN_TASK_STATES, TaskDefinition, TaskState
@@ -24,7 +24,7 @@ class Wanted(NamedTuple):
     short: list[Hashable]
 
     @classmethod
-    def of(cls, names: Sequence[str], task_list: str) -> Wanted:
+    def of(cls, names: Iterable[str], task_list: str) -> Wanted:
         known = sorted(set(names))
         return cls(
             [(task_list, each) for each in known],

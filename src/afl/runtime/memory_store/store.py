@@ -84,7 +84,7 @@ class MemoryStore(Conveniences):
                 changes, answer = decision(StateView(self._state, self.now_ms()))
             finally:
                 self._is_deciding = False
-            self._state.apply(changes)
+            self._apply(changes)
         return answer
 
     def decide_later(self, decision: Decision[T]) -> Future[T]:
@@ -97,7 +97,14 @@ class MemoryStore(Conveniences):
 
     def commit(self, changes: IterationChanges) -> None:
         with self._writing():
-            self._state.apply(changes)
+            self._apply(changes)
+
+    def _apply(self, changes: IterationChanges) -> None:
+        self._state.apply(changes)
+        for each in changes.claimings:
+            wanted = Wanted.of(each.names, each.task_list)
+            taken = self._state.claim(wanted, each.limit, each.owner, self.now_ms(), each.lease_ms)
+            each.fill(taken)
 
     def now_ms(self) -> int:
         return now_ms(self._clock)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from afl.db.postgres import Transaction
 from afl.runtime.persistence import IterationChanges
-from afl.runtime.postgres_store import flows, runs, steps, tasks
+from afl.runtime.postgres_store import flows, queue, runs, steps, tasks
 from afl.runtime.postgres_store.catalog import EVENTS, LOGS
 from afl.runtime.postgres_store.flows import WORKFLOWS
 from afl.runtime.postgres_store.holding import Holding
@@ -51,3 +51,5 @@ def _put(tx: Transaction, changes: IterationChanges) -> None:
     if changes.logs:
         tx.put(LOGS.upsert, map(LOGS.row, changes.logs))
     runs.announce(tx, changes.touched_runs())
+    for each in changes.claimings:
+        queue.fill(tx, each)

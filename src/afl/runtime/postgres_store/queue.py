@@ -8,14 +8,15 @@ work also gets it. Who claims passes over what others are just claiming: nobody 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from afl.db.postgres import Reader
+from afl.db.postgres import Reader, Transaction
 from afl.db.postgres.transaction import SERVER_TIME
 from afl.runtime.entities import TaskDefinition
 from afl.runtime.names import is_short, short_name
+from afl.runtime.persistence import Claiming
 from afl.runtime.postgres_store.tasks import TASKS
 from afl.runtime.rows.table import Row
 
@@ -184,13 +185,31 @@ def claim(
     lease_ms: int,
     told: int | None,
 ) -> list[TaskDefinition]:
+    question = _claiming(wanted, limit, owner, lease_ms, told)
+    return [] if question is None else _claimed(reader.query_all(*question))
+
+
+def fill(tx: Transaction, claiming: Claiming) -> None:
+    """Claim what a decision asks for, with the end of the transaction."""
+    wanted = Wanted.of(tuple(claiming.names), claiming.task_list)
+    question = _claiming(wanted, claiming.limit, claiming.owner, claiming.lease_ms, tx.told)
+    if question is not None:
+        tx.put_question(*question, lambda rows: claiming.fill(_claimed(rows)))
+
+
+def _claiming(
+    wanted: Wanted, limit: int, owner: str, lease_ms: int, told: int | None
+) -> tuple[str, dict[str, Any]] | None:
     limit = min(max(limit, 0), _MOST)
     if not limit or not wanted.names:
-        return []
+        return None
     # More than is wanted: of those some may be on their way to others.
     given = {"limit": limit, "most": 2 * limit + 32, "owner": owner, "lease": lease_ms}
     sql = CLAIM if wanted.short_names else CLAIM_EXACT
-    rows = reader.query_all(sql, {**wanted._asdict(), **given, "told": told})
+    return sql, {**wanted._asdict(), **given, "told": told}
+
+
+def _claimed(rows: Iterable[Row]) -> list[TaskDefinition]:
     return [TASKS.record(row[2:]) for row in sorted(rows, key=_place)]
 
 

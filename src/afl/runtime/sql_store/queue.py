@@ -7,7 +7,7 @@ work also gets it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -15,6 +15,7 @@ from afl.db.sqlite import Reader, Row, Transaction
 from afl.runtime.claims import claimed
 from afl.runtime.entities import TaskDefinition
 from afl.runtime.names import is_short, short_name
+from afl.runtime.persistence import Claiming
 from afl.runtime.rows.codec import to_json
 from afl.runtime.sql_store import tasks
 from afl.runtime.sql_store.tasks import TASKS
@@ -111,7 +112,7 @@ class Wanted(NamedTuple):
     now: int
 
     @classmethod
-    def of(cls, reader: Reader, names: Sequence[str], task_list: str, now: int) -> Wanted:
+    def of(cls, reader: Reader, names: Collection[str], task_list: str, now: int) -> Wanted:
         known, short, exact, short_names = _asked(tuple(names))
         fitting = _NONE
         if short_names:
@@ -148,6 +149,13 @@ def claim(
     taken = [claimed(each, owner, wanted.now, lease_ms) for each in found]
     tasks.move(tx, taken)
     return taken
+
+
+def fill(tx: Transaction, claimings: Iterable[Claiming], now: int) -> None:
+    """Claim what a decision asks for."""
+    for each in claimings:
+        wanted = Wanted.of(tx, each.names, each.task_list, now)
+        each.fill(claim(tx, wanted, each.limit, each.owner, each.lease_ms))
 
 
 def has_work(reader: Reader, wanted: Wanted) -> bool:

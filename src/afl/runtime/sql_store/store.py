@@ -12,6 +12,7 @@ from afl.collector import collector_paused
 from afl.db.sqlite import Transaction
 from afl.runtime.conveniences import Conveniences
 from afl.runtime.persistence import Decision, IterationChanges
+from afl.runtime.sql_store import queue
 from afl.runtime.sql_store.catalog_port import CatalogPort
 from afl.runtime.sql_store.changes import apply
 from afl.runtime.sql_store.list_port import ListPort
@@ -52,13 +53,14 @@ class SqliteStore(StepPort, TaskPort, RunPort, ListPort, CatalogPort, Convenienc
         return self.database.submit(lambda tx: self._decided(tx, decision))
 
     def commit(self, changes: IterationChanges) -> None:
-        self._write(apply, changes)
+        self._write(lambda tx: _apply(tx, changes, self.now_ms()))
 
     def _decided(self, tx: Transaction, decision: Decision[T]) -> T:
         # Until the changes are written and let go of: the collector would look at all of them.
         with collector_paused():
-            changes, answer = decision(SqliteView(tx, self.now_ms()))
-            apply(tx, changes)
+            now = self.now_ms()
+            changes, answer = decision(SqliteView(tx, now))
+            _apply(tx, changes, now)
             del changes
         return answer
 
@@ -72,3 +74,8 @@ class SqliteStore(StepPort, TaskPort, RunPort, ListPort, CatalogPort, Convenienc
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _apply(tx: Transaction, changes: IterationChanges, now: int) -> None:
+    apply(tx, changes)
+    queue.fill(tx, changes.claimings, now)

@@ -7,8 +7,9 @@ import threading
 import pytest
 
 from afl.clock import FakeClock
+from afl.errors import Conflict
 from afl.runtime.entities import TaskDefinition, TaskState
-from afl.runtime.persistence import IterationChanges, PersistenceAPI
+from afl.runtime.persistence import Claiming, IterationChanges, PersistenceAPI
 from afl.testing.contracts.store.exam import (
     LEASE_MS,
     StoreExam,
@@ -220,6 +221,32 @@ class ClaimContract(StoreExam):
         assert _claimed(store, "shop.Pay", "Pay") == []
         end_task(store, "a")
         assert _claimed(store, "shop.Pay") == ["b"]
+
+    def test_a_commit_may_claim_what_waits(self, store: PersistenceAPI, clock: FakeClock) -> None:
+        add_tasks(store, new_task(uuid="a"), new_task(uuid="b", task_list_name="other"))
+        clock.advance(5)
+        asked = Claiming(["shop.Pay"], "default", "worker", 4000, limit=2)
+        made = [new_task("shop.Ship", uuid="c"), new_task(uuid="d"), new_task(uuid="e")]
+        store.commit(IterationChanges(created_tasks=made, claimings=[asked]))
+        if not self.claims_along:
+            assert list(asked.tasks) == []
+            assert _claimed(store, "shop.Pay") == ["a", "d", "e"]
+            return
+        assert [each.uuid for each in asked.tasks] == ["a", "d"], "behind all else that it does"
+        assert [read_task(store, each.uuid) for each in asked.tasks] == list(asked.tasks)
+        for each in asked.tasks:
+            assert (each.state, each.owner) == (TaskState.RUNNING, "worker")
+            assert (each.fence, each.lease_expires) == (1, store.now_ms() + 4000)
+        assert _claimed(store, "shop.Pay") == ["e"]
+
+    def test_a_commit_that_is_refused_claims_nothing(self, store: PersistenceAPI) -> None:
+        add_tasks(store, new_task(uuid="a"))
+        asked = Claiming(["shop.Pay"], "default", "worker", 4000, limit=2)
+        old = read_task(store, "a")
+        store.commit(IterationChanges(updated_tasks=[read_task(store, "a")]))
+        with pytest.raises(Conflict):
+            store.commit(IterationChanges(updated_tasks=[old], claimings=[asked]))
+        assert _claimed(store, "shop.Pay") == ["a"]
 
     def test_many_workers_get_each_task_once(self, store: PersistenceAPI) -> None:
         add_tasks(store, *(new_task(f"n{each % 3}.Pay", uuid=str(each)) for each in range(200)))

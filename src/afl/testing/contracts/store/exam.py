@@ -36,6 +36,8 @@ class StoreExam:
 
     #: How long, in real seconds, to wait for what must happen at once.
     patience_s = 20.0
+    #: Whether it claims tasks along with a commit, if asked.
+    claims_along = True
 
     @pytest.fixture
     def clock(self) -> FakeClock:
