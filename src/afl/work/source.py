@@ -98,7 +98,7 @@ class Room(NamedTuple):
     #: How many pieces, in the place of the one that ends. First of all, those that it makes
     #: possible.
     size: int
-    #: Whether there is no other place: then any that wait will do, because nobody asks for them.
+    #: Whether nobody asks for more while this place is taken: then any that wait will do.
     is_last: bool
 
 
