@@ -4,8 +4,9 @@
 its standard input, and prints the monotonic time, which all processes of a machine share, when
 nothing is left to do. KIND is
 
-- `ours`: claim a task, complete it, one by one: two commits for each;
-- `bare`: the same two commits with the driver alone, in a table or collection of its own;
+- `ours`: claim a task, complete it, one by one, as a worker with one slot does: where the store can,
+  a result brings the next task along;
+- `bare`: two commits with the driver alone, in a table or collection of its own;
 - `bare_batch`: the same, but claims and completions of `BATCH` tasks in each;
 - `worker`: the worker that we ship, which takes what waits together; it never ends by itself.
 """
@@ -19,8 +20,11 @@ from typing import Any
 
 from afl.bootstrap import open_store
 from afl.clock import SYSTEM_CLOCK
+from afl.ids import new_id
 from afl.runtime.agent_poller import AgentPoller, AgentPollerConfig
+from afl.runtime.claims import NextClaim
 from afl.runtime.evaluator import Evaluator
+from afl.runtime.persistence import DEFAULT_TASK_LIST
 from benchmarks.engine import NAME
 
 BATCH, SLOTS = 50, 100
@@ -68,12 +72,13 @@ Loop = Callable[[], object]
 def ours(url: str) -> Loop:
     store = open_store(url)
     evaluator = Evaluator(store)
+    further = NextClaim(frozenset([NAME]), new_id(), task_list=DEFAULT_TASK_LIST)
 
     def loop() -> None:
         # Those who come second may get nothing though something is left.
         while (tasks := store.claim_tasks([NAME], 1)) or store.wait_for_work([NAME], 0):
-            for task in tasks:
-                evaluator.complete_task(task, task.data)
+            while tasks:
+                tasks = evaluator.complete_task(tasks[0], tasks[0].data, claim=further)
 
     return loop
 

@@ -1,8 +1,8 @@
 """The engine on PostgreSQL and MongoDB, each durable, beside bare loops of the same database.
 
-A bare loop makes the same two commits for each task and nothing else: it knows no runs, leases or
-fences. Procrastinate and DBOS do the same number of tasks on the same PostgreSQL. Handlers do
-nothing, so that all time is the machinery's.
+A bare loop makes two commits for each task and nothing else: it knows no runs, leases or fences.
+Procrastinate and DBOS do the same number of tasks on the same PostgreSQL. Handlers do nothing, so
+that all time is the machinery's.
 """
 
 from __future__ import annotations
