@@ -10,12 +10,11 @@ import shutil
 import signal
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 from tests.engine.ledger import Ledger
 from tests.engine.profile import IS_STORM
@@ -25,6 +24,7 @@ from tests.workers.crew import Crew
 from tests.workers.effects_process import FACET, PROGRAM, WORKFLOW
 
 from afl.clock import SYSTEM_CLOCK
+from afl.db.postgres.wire import Connection
 from afl.errors import StoreUnavailable
 from afl.runtime.claims import ended
 from afl.runtime.entities import TaskDefinition, TaskState
@@ -197,14 +197,15 @@ def far_store(server: PostgresServer, proxy: Proxy) -> Iterator[PostgresStore]:
 @contextmanager
 def commits_unanswered(proxy: Proxy) -> Iterator[None]:
     """What is committed meanwhile is, but the connection is cut before the answer comes."""
-    execute = psycopg.Connection.execute
+    ask = Connection.ask
 
-    def losing(connection: Any, query: Any, *arguments: Any, **options: Any) -> Any:
-        proxy.loses_next_answer = query == "COMMIT"
-        return execute(connection, query, *arguments, **options)
+    def losing(connection: Connection, statements: Sequence[tuple[str, Any]]) -> Any:
+        # Answers are sent when all is done, and that ends with the commit.
+        proxy.loses_next_answer = statements[-1][0] == "COMMIT"
+        return ask(connection, statements)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(psycopg.Connection, "execute", losing)
+        patch.setattr(Connection, "ask", losing)
         yield
 
 
@@ -236,7 +237,8 @@ def test_all_whose_common_commit_was_not_answered_are_told_so(
 
     begun, go_on = threading.Event(), threading.Event()
 
-    def holding(_view: View) -> tuple[IterationChanges, None]:
+    def holding(view: View) -> tuple[IterationChanges, None]:
+        assert view.now_ms()
         begun.set()
         assert go_on.wait(PATIENCE_S)
         return IterationChanges(), None

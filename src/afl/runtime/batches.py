@@ -127,9 +127,8 @@ class Batch:
         self.close()
         for each in self._groups.values():
             each.context = None
-        if len(self._groups) == 1:
-            (group,) = self._groups.values()
-            changes = self._decide_alone(group, view)
+        if self.is_lone:
+            changes = self._decide_lone(view)
         else:
             with collector_paused():
                 changes = self._decide_all(view)
@@ -147,14 +146,8 @@ class Batch:
                 self._decide_one(each, self._new_context(view, run, each.plan, changes), known)
         return changes
 
-    def _decide_alone(self, group: Group, view: View) -> IterationChanges:
-        changes = IterationChanges()
-        if len(group.results) > 1:
-            run = view.get_run(group.workflow_id)
-            if run is not None:
-                context = self._new_context(view, run, group.plan, changes)
-                self._decide_one(group, context, _Known(view, [group]))
-            return changes
+    def _decide_lone(self, view: View) -> IterationChanges:
+        changes, (group,) = IterationChanges(), self._groups.values()
         run, task = view.get_run_and_task(group.workflow_id, group.results[0].task.uuid)
         if run is not None:
             context = self._new_context(view, run, group.plan, changes)
@@ -204,9 +197,7 @@ class _Known:
 
     def __init__(self, view: View, groups: Sequence[Group]) -> None:
         results = [result for group in groups for result in group.results]
-        self.runs = (
-            view.get_runs([group.workflow_id for group in groups]) if len(groups) > 1 else {}
-        )
+        self.runs = view.get_runs([group.workflow_id for group in groups])
         self.tasks: defaultdict[str, list[TaskDefinition]] = defaultdict(list)
         for task in view.get_tasks([each.task.uuid for each in results]).values():
             self.tasks[task.workflow_id].append(task)
