@@ -4,8 +4,8 @@
 its standard input, and prints the monotonic time, which all processes of a machine share, when
 nothing is left to do. KIND is
 
-- `ours`: claim a task, complete it, one by one, as a worker with one slot does: where the store can,
-  a result brings the next task along;
+- `ours`: claim a task, complete it, one by one, as a worker with one slot does: where the store
+  can, a result brings the next task along;
 - `bare`: two commits with the driver alone, in a table or collection of its own;
 - `bare_batch`: the same, but claims and completions of `BATCH` tasks in each;
 - `worker`: the worker that we ship, which takes what waits together; it never ends by itself.

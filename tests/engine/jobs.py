@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-import psycopg
 from pymongo.client_session import ClientSession
 from pymongo.collection import Collection
 from tests.engine.cases import BY_NAME, check_result, evaluator_for, expected
@@ -21,6 +20,7 @@ from tests.engine.rest import check_rest, shape_of
 from tests.engine.worker import NAMES, finish, run_handler
 
 from afl.clock import SystemClock
+from afl.db.postgres.wire import Connection
 from afl.db.sqlite import writer
 from afl.db.sqlite.connection import connect
 from afl.ids import new_id
@@ -69,13 +69,14 @@ class CommitCounter:
     def watch(self) -> None:
         """From now on. Nothing else opens a database in this process."""
         setattr(writer, "connect", self._connect)  # noqa: B010
-        execute = psycopg.Connection.execute
+        ask = Connection.ask
 
-        def counted(connection: Any, query: Any, *args: Any, **options: Any) -> Any:
-            with self.committing() if query in _COMMITS else nullcontext():
-                return execute(connection, query, *args, **options)
+        def counted(connection: Connection, statements: Sequence[tuple[str, Any]]) -> Any:
+            ends = any(sql in _COMMITS for sql, _ in statements)
+            with self.committing() if ends else nullcontext():
+                return ask(connection, statements)
 
-        setattr(psycopg.Connection, "execute", counted)  # noqa: B010
+        setattr(Connection, "ask", counted)  # noqa: B010
         for kind, name in _MONGO_COMMITS:
             self._count(kind, name)
 

@@ -136,6 +136,7 @@ def commits_of(lab: Lab, port: int, places: Places, name: str) -> int:
     place = places.new()
     code, commits = lab.run("attempt", place, name, port)
     assert code == 0
+    assert commits > 0, "somebody else commits, and is not counted"
     places.remove(place)
     return int(commits)
 
