@@ -10,6 +10,7 @@ import pytest
 from tests.work.box import Box, End, Piece
 from tests.work.running import Gate, Running, eventually
 
+from afl.clock import FakeClock
 from afl.errors import ConfigurationError
 from afl.runtime.heartbeat import Heartbeat
 from afl.work.attempts import Attempt
@@ -154,6 +155,18 @@ def test_who_is_full_is_given_what_waits_along_with_a_result() -> None:
     assert box.calls.rooms == [Room(1, is_last=True)] * 5
     assert box.calls.claims == [1, 1], "the first one, and when nothing came along any more"
     assert [box.claims_of(str(each)) for each in range(5)] == [1] * 5
+
+
+def test_who_is_full_asks_by_itself_from_time_to_time() -> None:
+    """What others have abandoned does not come along with results."""
+    clock = FakeClock()
+    box = Box(lease_s=15.0, clock=clock)
+    box.put("first", lambda _attempt: clock.advance(6))
+    box.put("second")
+    with Running(Consumer(box, Options(concurrency=1, clock=clock))):
+        eventually(box.is_empty)
+    assert box.calls.rooms == [Room(1, is_last=False), Room(1, is_last=True)]
+    assert box.calls.claims[:2] == [1, 1]
 
 
 def test_who_has_other_places_asks_for_what_waits_by_itself() -> None:

@@ -91,6 +91,22 @@ def test_dropping_an_end_in_an_outage_would_be_noticed(monkeypatch: pytest.Monke
 # Claims that are lost
 
 
+def test_what_was_claimed_so_long_ago_that_it_may_be_lost_is_not_begun() -> None:
+    clock = FakeClock()
+    box = Box(lease_s=15.0, clock=clock)
+    box.is_slow = True
+    box.put("first", then=["second"])
+    box.put("second", is_held=True)
+    with Running(Consumer(box, Options(concurrency=1, clock=clock))):
+        eventually(lambda: box.unsettled)
+        clock.advance(15.0)
+        box.is_slow = False
+        box.settle()
+        eventually(box.is_empty)
+    assert box.calls.releases == [["second"]]
+    assert box.claims_of("second") == 1, "what is given back was not handed out"
+
+
 def parked(clock: FakeClock) -> None:
     """All helpers wait: the keeper, the recorder, the watch and the run."""
     clock.wait_for_waiters(4)

@@ -102,7 +102,9 @@ _EVENT_STATES: dict[str, EventState] = {
 class Claiming:
     """Tasks that wait, to be claimed in the same commit, behind all else that it does.
 
-    The store fills `tasks`, and may leave it empty: who asked claims by itself then.
+    Those of abandoned claims are left to `claim_tasks`: after an outage, the end of such a claim
+    may stand right behind this commit. The store fills `tasks`, and may leave it empty: who asked
+    claims by itself then.
     """
 
     names: Collection[str]

@@ -50,6 +50,8 @@ class ConsumerRun(Generic[W]):
         self._stop = stop
         #: Ends every wait of `go`: a stop, room for more, something new at the source.
         self._news = threading.Event()
+        #: When this loop last asked for work, by the monotonic clock.
+        self._polled_at = 0.0
         self._wants_room = False
         #: Claims no more, and starts nothing that it has not begun.
         self._is_stopping = False
@@ -127,7 +129,7 @@ class ConsumerRun(Generic[W]):
 
     def _poll(self, free: int) -> bool:
         """Claim for the free slots; whether to go on without waiting for work."""
-        asked_at = self._clock.monotonic()
+        asked_at = self._polled_at = self._clock.monotonic()
         try:
             works = self._source.claim(free)
         except StoreUnavailable as error:
@@ -164,6 +166,9 @@ class ConsumerRun(Generic[W]):
 
     def _take(self, works: Sequence[W], asked_at: float, after: Sequence[Attempt] = ()) -> None:
         """Begin with these pieces, which take the places of those in `after`."""
+        if self._clock.monotonic() - asked_at >= self._source.lease_s:
+            self._let_go(works)
+            works = ()
         attempts = [self._attempt(each, asked_at) for each in works]
         self.attempts.remove(after, attempts)
         self._watch.expect(asked_at + self._source.lease_s)
@@ -171,6 +176,14 @@ class ConsumerRun(Generic[W]):
             self._returns.give_back([each for each in attempts if each.withdraw()])
             return
         self._execution.start([each for each in attempts if self._has_job(each)])
+
+    def _let_go(self, works: Sequence[W]) -> None:
+        """Nobody knows whether these are still ours: the answer took longer than a lease. Given
+        back they count as not handed out; if they cannot be, their leases end by themselves."""
+        try:
+            self._source.release(works)
+        except Exception as error:
+            _log.warning("late_claim_not_released", count=len(works), error=str(error))
 
     def _attempt(self, work: W, asked_at: float) -> Attempt:
         return Attempt(work, self._clock, asked_at, self._report.progressed)
@@ -210,7 +223,9 @@ class ConsumerRun(Generic[W]):
         if self._has_no_more_polls or self._is_to_stop():
             return NO_ROOM
         is_full = len(self.attempts) >= self._options.concurrency
-        return Room(1, is_last=is_full and self._options.concurrency <= _MANY)
+        # From time to time this loop must ask: only so what others have abandoned is found.
+        is_fresh = self._clock.monotonic() - self._polled_at < self._source.lease_s / 3
+        return Room(1, is_last=is_full and is_fresh and self._options.concurrency <= _MANY)
 
     def recorded(self, ending: Ending, further: Sequence[Any]) -> None:
         # Told first: when nothing is in hand any more, all has been told.
@@ -233,8 +248,8 @@ class ConsumerRun(Generic[W]):
             self._take(further, asked_at, after=[attempt])
         else:
             self.attempts.remove([attempt])
-            if self._wants_room:
-                self._news.set()
+        if self._wants_room and len(self.attempts) < self._options.concurrency:
+            self._news.set()
 
     # Work is given up
 

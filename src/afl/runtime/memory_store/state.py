@@ -186,6 +186,15 @@ class State:
         chosen = self._choose(wanted, limit, now)
         return [self._take(each, owner, now, lease_ms) for each in chosen]
 
+    def claim_waiting(
+        self, wanted: Wanted, limit: int, owner: str, now: int, lease_ms: int
+    ) -> list[TaskDefinition]:
+        """Without those of abandoned claims."""
+        found = claimable(self.tasks, wanted, now)
+        waiting = (each for each in found if each.state == TaskState.PENDING)
+        chosen = list(islice(waiting, max(limit, 0)))
+        return [self._take(each, owner, now, lease_ms) for each in chosen]
+
     def _choose(self, wanted: Wanted, limit: int, now: int) -> list[TaskDefinition]:
         return list(islice(claimable(self.tasks, wanted, now), max(limit, 0)))
 

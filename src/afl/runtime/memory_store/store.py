@@ -103,8 +103,8 @@ class MemoryStore(Conveniences):
         self._state.apply(changes)
         for each in changes.claimings:
             wanted = Wanted.of(each.names, each.task_list)
-            taken = self._state.claim(wanted, each.limit, each.owner, self.now_ms(), each.lease_ms)
-            each.fill(taken)
+            now = self.now_ms()
+            each.fill(self._state.claim_waiting(wanted, each.limit, each.owner, now, each.lease_ms))
 
     def now_ms(self) -> int:
         return now_ms(self._clock)

@@ -80,14 +80,20 @@ _BY_SHORT_NAME = (_waiting(0, "fitting", _IS_DUE), _waiting(2, "fitting", "not_b
 
 
 def _candidates(*parts: str) -> str:
-    found = "\nUNION ALL\n".join((*parts, *_ABANDONED))
+    found = "\nUNION ALL\n".join(parts)
     return f"candidates AS MATERIALIZED (\n{found}\n)"
 
 
-_FOR_EXACT = f"WITH {_CLOCK},\n{_EXACT},\n{_candidates(*_BY_NAME)}"
-_FOR_ALL = (
-    f"WITH RECURSIVE {_CLOCK},\n{_EXACT},\n{_FITTING},\n{_candidates(*_BY_NAME, *_BY_SHORT_NAME)}"
-)
+def _for_exact(*others: str) -> str:
+    return f"WITH {_CLOCK},\n{_EXACT},\n{_candidates(*_BY_NAME, *others)}"
+
+
+def _for_all(*others: str) -> str:
+    found = _candidates(*_BY_NAME, *_BY_SHORT_NAME, *others)
+    return f"WITH RECURSIVE {_CLOCK},\n{_EXACT},\n{_FITTING},\n{found}"
+
+
+_FOR_EXACT, _FOR_ALL = _for_exact(*_ABANDONED), _for_all(*_ABANDONED)
 
 #: Retries that have become due, then exact names, then short ones, each oldest first; of a step
 #: only the first. What others have changed since the look, or are changing now, is passed over: not
@@ -151,6 +157,8 @@ UNION ALL
 
 
 CLAIM_EXACT, CLAIM = f"{_FOR_EXACT},\n{_CLAIM}", f"{_FOR_ALL},\n{_CLAIM}"
+#: Without those of abandoned claims.
+CLAIM_WAITING_EXACT, CLAIM_WAITING = f"{_for_exact()},\n{_CLAIM}", f"{_for_all()},\n{_CLAIM}"
 LEFT_EXACT, LEFT = f"{_FOR_EXACT}\n{_left('asked')}", f"{_FOR_ALL}\n{_left('asked', 'fitting')}"
 
 _MOST = 100_000  # in one commit
@@ -185,28 +193,31 @@ def claim(
     lease_ms: int,
     told: int | None,
 ) -> list[TaskDefinition]:
-    question = _claiming(wanted, limit, owner, lease_ms, told)
-    return [] if question is None else _claimed(reader.query_all(*question))
+    given = _given(wanted, limit, owner, lease_ms, told)
+    if given is None:
+        return []
+    return _claimed(reader.query_all(CLAIM if wanted.short_names else CLAIM_EXACT, given))
 
 
 def fill(tx: Transaction, claiming: Claiming) -> None:
     """Claim what a decision asks for, with the end of the transaction."""
     wanted = Wanted.of(tuple(claiming.names), claiming.task_list)
-    question = _claiming(wanted, claiming.limit, claiming.owner, claiming.lease_ms, tx.told)
-    if question is not None:
-        tx.put_question(*question, lambda rows: claiming.fill(_claimed(rows)))
+    given = _given(wanted, claiming.limit, claiming.owner, claiming.lease_ms, tx.told)
+    if given is not None:
+        sql = CLAIM_WAITING if wanted.short_names else CLAIM_WAITING_EXACT
+        tx.put_question(sql, given, lambda rows: claiming.fill(_claimed(rows)))
 
 
-def _claiming(
+def _given(
     wanted: Wanted, limit: int, owner: str, lease_ms: int, told: int | None
-) -> tuple[str, dict[str, Any]] | None:
+) -> dict[str, Any] | None:
+    """The values of a claim; None if nothing can be claimed."""
     limit = min(max(limit, 0), _MOST)
     if not limit or not wanted.names:
         return None
     # More than is wanted: of those some may be on their way to others.
     given = {"limit": limit, "most": 2 * limit + 32, "owner": owner, "lease": lease_ms}
-    sql = CLAIM if wanted.short_names else CLAIM_EXACT
-    return sql, {**wanted._asdict(), **given, "told": told}
+    return {**wanted._asdict(), **given, "told": told}
 
 
 def _claimed(rows: Iterable[Row]) -> list[TaskDefinition]:

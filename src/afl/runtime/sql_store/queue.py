@@ -64,6 +64,8 @@ def _in_order(*parts: str) -> str:
 CANDIDATES = _in_order(*_BY_NAME, *_BY_SHORT_NAME, _LAPSED)
 #: For those who have no short name: half of the work.
 EXACT_CANDIDATES = _in_order(*_BY_NAME, _LAPSED)
+#: Without those of abandoned claims.
+WAITING, EXACT_WAITING = _in_order(*_BY_NAME, *_BY_SHORT_NAME), _in_order(*_BY_NAME)
 
 #: The next name in the queue that ends in a short one.
 NEXT_NAME = """\
@@ -143,19 +145,29 @@ def _ending_in(reader: Reader, short: str, task_list: str) -> Iterator[str]:
 def claim(
     tx: Transaction, wanted: Wanted, limit: int, owner: str, lease_ms: int
 ) -> list[TaskDefinition]:
-    found = _candidates(tx, wanted, min(max(limit, 0), _MOST))
-    if not found:
-        return []
-    taken = [claimed(each, owner, wanted.now, lease_ms) for each in found]
-    tasks.move(tx, taken)
-    return taken
+    return _taken(tx, _rows(tx, wanted, _bounded(limit)), wanted.now, owner, lease_ms)
 
 
 def fill(tx: Transaction, claimings: Iterable[Claiming], now: int) -> None:
     """Claim what a decision asks for."""
     for each in claimings:
         wanted = Wanted.of(tx, each.names, each.task_list, now)
-        each.fill(claim(tx, wanted, each.limit, each.owner, each.lease_ms))
+        sql = EXACT_WAITING if wanted.fitting == _NONE else WAITING
+        rows = tx.query_all(sql, {**wanted._asdict(), "limit": _bounded(each.limit)})
+        each.fill(_taken(tx, rows, now, each.owner, each.lease_ms))
+
+
+def _bounded(limit: int) -> int:
+    return min(max(limit, 0), _MOST)
+
+
+def _taken(
+    tx: Transaction, rows: Sequence[Row], now: int, owner: str, lease_ms: int
+) -> list[TaskDefinition]:
+    taken = [claimed(each, owner, now, lease_ms) for each in _chosen(tx, rows)]
+    if taken:
+        tasks.move(tx, taken)
+    return taken
 
 
 def has_work(reader: Reader, wanted: Wanted) -> bool:
@@ -173,8 +185,8 @@ def _rows(reader: Reader, wanted: Wanted, limit: int) -> list[Row]:
     return reader.query_all(sql, {**wanted._asdict(), "limit": limit})
 
 
-def _candidates(reader: Reader, wanted: Wanted, limit: int) -> list[TaskDefinition]:
-    chosen = list(_of_different_steps(_rows(reader, wanted, limit)))
+def _chosen(reader: Reader, candidates: Sequence[Row]) -> list[TaskDefinition]:
+    chosen = list(_of_different_steps(candidates))
     rows = reader.query_all(CHOSEN, (to_json(chosen),)) if chosen else []
     found = {seq: TASKS.record(tuple(row)) for *row, seq in rows}
     return [found[seq] for seq in chosen]

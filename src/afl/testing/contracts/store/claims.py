@@ -239,6 +239,18 @@ class ClaimContract(StoreExam):
             assert (each.fence, each.lease_expires) == (1, store.now_ms() + 4000)
         assert _claimed(store, "shop.Pay") == ["e"]
 
+    def test_what_was_abandoned_is_not_claimed_along_with_a_commit(
+        self, store: PersistenceAPI, clock: FakeClock
+    ) -> None:
+        """After an outage its end may be on the way, right behind that commit."""
+        add_tasks(store, new_task(uuid="a"))
+        claim_one(store, lease_ms=1000)
+        clock.advance(2)
+        asked = Claiming(["Pay"], "default", "worker", 4000, limit=2)
+        store.commit(IterationChanges(created_tasks=[new_task(uuid="b")], claimings=[asked]))
+        assert [each.uuid for each in asked.tasks] == (["b"] if self.claims_along else [])
+        assert "a" in _claimed(store, "shop.Pay")
+
     def test_a_commit_that_is_refused_claims_nothing(self, store: PersistenceAPI) -> None:
         add_tasks(store, new_task(uuid="a"))
         asked = Claiming(["shop.Pay"], "default", "worker", 4000, limit=2)
