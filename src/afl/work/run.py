@@ -166,7 +166,7 @@ class ConsumerRun(Generic[W]):
 
     def _take(self, works: Sequence[W], asked_at: float, after: Sequence[Attempt] = ()) -> None:
         """Begin with these pieces, which take the places of those in `after`."""
-        if self._clock.monotonic() - asked_at >= self._source.lease_s:
+        if works and self._clock.monotonic() - asked_at >= self._source.lease_s:
             self._let_go(works)
             works = ()
         attempts = [self._attempt(each, asked_at) for each in works]
