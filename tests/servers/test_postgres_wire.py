@@ -5,12 +5,14 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import psycopg
 import pytest
 from psycopg.errors import DivisionByZero, UndefinedTable
 from tests.servers.conftest import until
 
+from afl.db.postgres.transaction import Transaction
 from afl.db.postgres.wire import Answer, Connection, _converted
 
 
@@ -96,6 +98,20 @@ def test_a_connection_that_the_server_ends_is_lost(connection: Connection) -> No
     assert answers == []
     assert isinstance(error, psycopg.OperationalError)
     assert connection.closed
+
+
+def test_a_connection_may_be_lost_behind_the_last_answer(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = Connection._results
+
+    def lost(itself: Connection) -> Iterator[Any]:
+        yield from results(itself)
+        raise psycopg.OperationalError("gone")
+
+    monkeypatch.setattr(Connection, "_results", lost)
+    with pytest.raises(psycopg.OperationalError, match="gone"):
+        Transaction(connection, None).execute("DELETE FROM shelf")
 
 
 def test_an_interrupt_leaves_no_answers_for_others(

@@ -20,18 +20,13 @@ class Statement(NamedTuple):
     many: str
     #: The values of a row, in their order.
     names: tuple[str, ...]
-    #: Whether it fails with DivisionByZero unless it changes as many rows as were given.
-    is_guarded: bool = False
 
     def of(self, rows: Sequence[Sequence[Any]]) -> tuple[str, Any]:
         """What to run for these rows, and with which parameters."""
         named = [dict(zip(self.names, row, strict=True)) for row in rows]
         if len(named) == 1:
             return self.one, named[0]
-        rows_text = msgspec.json.encode(named).decode()
-        if self.is_guarded:
-            return self.many, {"rows": rows_text, "count": len(named)}
-        return self.many, {"rows": rows_text}
+        return self.many, {"rows": msgspec.json.encode(named).decode(), "count": len(named)}
 
 
 def inserting(table: str, columns: Iterable[str]) -> Statement:
@@ -48,8 +43,8 @@ def updating(
     """Sets columns of the row with this key if its version is the one before the new one. In
     `only`, another condition, `{}` stands for the new values: `old.state <> {state}`.
 
-    The server itself refuses to go on if a row was not there, or another version: so the commit
-    can be sent along with it.
+    The server itself refuses to go on, with DivisionByZero, if a row was not there, or another
+    version: so the commit can be sent along with it.
     """
     changed = tuple(dict.fromkeys((*columns, version)))
     names = (*changed, key)
@@ -59,7 +54,7 @@ def updating(
     one = f"{change} {where}".format(**{each: _mark(each) for each in names})
     given = {each: f'given."{each}"' for each in names}
     many = f"{change} FROM {_rows(table)} AS given {where}".format(**given)
-    return Statement(_guarded(one, "1"), _guarded(many, "%(count)s"), names, is_guarded=True)
+    return Statement(_guarded(one, "1"), _guarded(many, "%(count)s"), names)
 
 
 def _guarded(change: str, count: str) -> str:

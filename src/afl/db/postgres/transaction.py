@@ -26,7 +26,6 @@ SERVER_TIME = """\
 coalesce(%(told)s::bigint, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint)"""
 _CLOCK = f"SELECT {SERVER_TIME}"
 
-
 _UNDONE = "this transaction was undone after an error; let that error out"
 
 
@@ -69,10 +68,10 @@ class Reader:
         statements = [each.statements() for each in puts]
         answers, error = self._connection.ask([one for each in statements for one in each])
         ends = list(accumulate(map(len, statements)))
-        if error is not None:
+        if isinstance(error, DivisionByZero):
             failed = puts[bisect_right(ends, len(answers))]
-            if isinstance(error, DivisionByZero) and failed.otherwise is not None:
-                raise failed.otherwise from error
+            raise failed.otherwise or error from error
+        if error is not None:
             raise error
         return [answers[end - 1] for end in ends]
 

@@ -96,7 +96,10 @@ class Connection(psycopg.Connection[Row]):
         answers: list[Answer] = []
         error: psycopg.Error | None = None
         try:
-            for prepared, result in zip(coming, self._results(), strict=True):
+            due = iter(coming)
+            for result in self._results():
+                # One more than is due is an error of the commit that ends the statements.
+                prepared = next(due, None)
                 is_good = result.status in (ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK)
                 if result.status == ExecStatus.FATAL_ERROR:
                     error = error_from_result(result)
