@@ -233,7 +233,7 @@ def test_a_terminal_shows_short_ids(command: Command) -> None:
             printed += os.read(terminal, 1000)
         assert listing.wait(command.patience_s) == 0
     os.close(terminal)
-    assert run[:8].encode() in printed
+    assert run[:13].encode() in printed
     assert run.encode() not in printed
 
 
@@ -241,7 +241,7 @@ def test_a_run_is_shown_with_its_steps(store: PersistenceAPI) -> None:
     run = submit("--input", "n=4")
     finish(store)
     finish(store, "out of\norder")
-    done = afl("runs", "show", run[:8])
+    done = afl("runs", "show", run[:13])
     assert done.code == 0
     head, _, steps = done.out.partition("\n\n")
     assert "\nerror      out of\n           order\n" in head
@@ -280,7 +280,7 @@ def test_runs_in_which_nothing_waits_for_ever_are_told_so(store: PersistenceAPI)
     submit()
     run = submit()
     assert afl("runs", "check").out == "2 runs checked: nothing waits for ever.\n"
-    assert afl_json("runs", "check", run[:8]) == {"checked": 1, "problems": []}
+    assert afl_json("runs", "check", run[:13]) == {"checked": 1, "problems": []}
 
 
 def test_a_run_in_which_something_waits_for_ever_is_found(store: PersistenceAPI) -> None:
@@ -321,7 +321,7 @@ def test_one_failed_step_is_tried_again(store: PersistenceAPI) -> None:
     run = submit()
     finish(store, "bad luck")
     [task] = store.get_tasks_by_state("failed")
-    assert afl_json("runs", "retry", task.step_id[:8])["run"] == run
+    assert afl_json("runs", "retry", task.step_id[:13])["run"] == run
     assert afl_json("runs", "show", run)["state"] == "running"
 
 
@@ -392,7 +392,7 @@ def test_a_task_that_nobody_can_do_is_shown_as_such(store: PersistenceAPI) -> No
     assert listed["is_unserved"] is True
     assert (
         "Nobody can do it: no enabled handler is registered for t.Work"
-        in afl("tasks", "show", listed["task"][:8]).out
+        in afl("tasks", "show", listed["task"][:13]).out
     )
     assert afl("handlers", "add", "t.Work", "mine").code == 0
     assert afl_json("tasks", "list", "--unserved") == []

@@ -282,7 +282,7 @@ def _rung(page: Page) -> str:
     other = page.context.new_page()
     _ring(other)
     expect(other.get_by_text("The run has started.")).to_be_visible()
-    run = other.url.rpartition("/")[2][:8]
+    run = other.url.rpartition("/")[2][:13]
     other.close()
     return run
 
@@ -304,7 +304,7 @@ def _settles_an_effect(page: Page) -> None:
 
 def _answers_a_turn(page: Page, turn: str) -> None:
     page.goto("/turns?state=waiting")
-    page.get_by_role("link", name=turn[:8]).click()
+    page.get_by_role("link", name=turn[:13]).click()
     page.get_by_label("Answer").fill("red")
     page.get_by_role("button", name="Answer").click()
     expect(page.get_by_text("The turn has its answer.")).to_be_visible()

@@ -79,7 +79,7 @@ def test_runs_are_found_and_paged(site: Site) -> None:
     assert runs[2] in page
     assert runs[0] not in page
     assert 'rel="next"' in page
-    assert runs[0] in client.get("/runs", params={"text": runs[0][:8]}).text
+    assert runs[0] in client.get("/runs", params={"text": runs[0][:13]}).text
     assert "No run fits" in client.get("/runs", params={"state": "failed"}).text
     assert client.get("/runs", params={"state": "asleep"}).status_code == 422
     assert client.get("/runs", params={"stat": "failed"}).status_code == 422

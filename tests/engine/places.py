@@ -51,7 +51,7 @@ class Files:
         self._folder = folder
 
     def new(self) -> str:
-        return str(self._folder / f"{new_id()[:8]}.db")
+        return str(self._folder / f"{new_id()[-8:]}.db")
 
     def copy(self, place: str) -> str:
         made = self.new()
@@ -134,7 +134,7 @@ class MongoDatabases:
     def new(self) -> str:
         if self._free:
             return self._free.pop()
-        place = f"{self._url}/afl_{new_id()[:8]}"
+        place = f"{self._url}/afl_{new_id()[-8:]}"
         self._prepare(place).close()
         return place
 

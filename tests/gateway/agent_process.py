@@ -40,7 +40,7 @@ class Model:
     def stream(self, request: ModelRequest, on_text: Listener) -> ModelAnswer:
         step = sum(each.role is Role.ASSISTANT for each in request.messages)
         before = self._store.list()[0].streamed
-        words = [f"{new_id()[:8]} " for _ in range(WORDS)]
+        words = [f"{new_id()[-8:]} " for _ in range(WORDS)]
         for number, word in enumerate(words, start=step * WORDS + 1):
             on_text(word)
             if number == self._hangs_at:

@@ -30,7 +30,7 @@ class Office:
 
     def __init__(self, url: str) -> None:
         self.url = url
-        self._mark = new_id()[:8]
+        self._mark = new_id()[-8:]
         self._opened = ExitStack()
 
     def __enter__(self) -> Office:

@@ -79,7 +79,7 @@ def test_cancel_takes_a_claimed_task_from_its_worker() -> None:
 def test_a_run_is_found_by_the_beginning_of_its_id() -> None:
     async def main(client: Client) -> None:
         run_id = await _started(client)
-        found = await called(client, "afl_runs", workflow_id=run_id[:8])
+        found = await called(client, "afl_runs", workflow_id=run_id[:13])
         assert found["workflow_id"] == run_id
 
     talk(backend_with(WORK), main)

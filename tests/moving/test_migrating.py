@@ -84,7 +84,7 @@ def test_what_has_no_schema_is_refused() -> None:
 @pytest.fixture
 def worker_url(new_place: NewPlace) -> Iterator[tuple[str, str]]:
     """A database, and the same for a role that owns nothing."""
-    owner, name = new_place("postgres"), f"worker_{new_id()[:8]}"
+    owner, name = new_place("postgres"), f"worker_{new_id()[-8:]}"
     run_sql(owner, f"CREATE ROLE {name} LOGIN")
     yield owner, owner.replace("://postgres@", f"://{name}@")
     run_sql(owner, f"DROP OWNED BY {name}", f"DROP ROLE {name}")

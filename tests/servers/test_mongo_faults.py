@@ -125,7 +125,7 @@ def far_store(store: MongoStore, far: str) -> Iterator[MongoStore]:
 
 
 def _next_name() -> str:
-    return f"faults_{new_id()[:8]}"
+    return f"faults_{new_id()[-8:]}"
 
 
 @pytest.mark.parametrize("harm", HARMS, ids=lambda each: each.__name__.replace("_", " "))

@@ -215,7 +215,7 @@ def test_turns_of_a_service_are_on_its_server(
     tmp_path: Path, place: str, request: pytest.FixtureRequest
 ) -> None:
     """Beside whatever else is there: other services, and runs."""
-    app, name = App(), f"hello-{new_id()[:8]}"
+    app, name = App(), f"hello-{new_id()[-8:]}"
     app.agent(name)(lambda request: f"hello {request}")
     config = config_of(tmp_path, store__url=request.getfixturevalue(place))
     with serving(app, config) as service, client_of(service) as client:

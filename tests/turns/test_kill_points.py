@@ -38,7 +38,7 @@ class Bench:
     def prepared(self) -> tuple[Path, str]:
         """A file with one request in it, and the name of its turn."""
         turn = new_id()
-        path = self.folder / turn[:8] / "afl.db"
+        path = self.folder / turn[:13] / "afl.db"
         path.parent.mkdir()
         if self.places is not None:
             self._used[path] = self.places.new()

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from afl.ids import short_id
+
 if TYPE_CHECKING:
     from afl.runtime.listing import Count
 
-#: Characters of an id that a terminal shows; commands take the beginning of an id.
-_SHORT_ID = 8
 #: Longer values are cut.
 _LONGEST = 60
 _SECONDS_OF = {"d": 86400, "h": 3600, "m": 60, "s": 1}
@@ -65,7 +65,7 @@ def show_facts(facts: Mapping[str, str]) -> None:
 
 def short(identity: str) -> str:
     """An id as it is shown: whole where a program may read it."""
-    return identity[:_SHORT_ID] if sys.stdout.isatty() else identity
+    return short_id(identity) if sys.stdout.isatty() else identity
 
 
 def count_text(count: Count) -> str:

@@ -100,11 +100,6 @@ def tail(text: str, limit: int = 40) -> str:
     return text if len(text) <= limit else f"…{text[-limit:]}"
 
 
-def short(text: str) -> str:
-    """The beginning of an id, enough to find it."""
-    return text[:8]
-
-
 def last_part(name: str) -> str:
     """`Checkout` of `shop.Checkout`."""
     return name.rpartition(".")[2]

@@ -12,6 +12,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from afl.dashboard import formats
+from afl.ids import short_id
 from afl.lang.graph.style import stylesheet
 
 #: Blocks of templates that are sent again when they have changed.
@@ -37,10 +38,11 @@ def environment() -> Environment:
     )
     for each in (
         *(formats.tone, formats.when, formats.moment_of, formats.span, formats.took),
-        *(formats.number, formats.shown, formats.brief, formats.short, formats.last_part),
+        *(formats.number, formats.shown, formats.brief, formats.last_part),
         formats.tail,
     ):
         found.filters[each.__name__] = each
+    found.filters["short"] = short_id
     found.globals["took"] = formats.took
     found.globals["asset"] = asset_name
     found.globals["ui"] = found.get_template("ui.html").module

@@ -32,7 +32,7 @@ class HandOver:
         self._store = turns.store
         self._loop = loop
         #: Of this loop alone: others in the process have the same worker.
-        self._owner = f"{worker_id}/{new_id()[:8]}"
+        self._owner = f"{worker_id}/{new_id()[-8:]}"
         self._clock = clock
         self._is_leaving = False
 

@@ -29,7 +29,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
-from afl.ids import stable_id
+from afl.ids import stable_id_beside
 from afl.runtime.claims import DEFAULT_LEASE_MS as DEFAULT_LEASE_MS
 from afl.runtime.entities import (
     EventDefinition,
@@ -63,7 +63,7 @@ DEFAULT_TASK_LIST = "default"
 @lru_cache(maxsize=16384)  # made where a step is, and asked again where it is stored
 def child_id(parent: str, name: str) -> StepId:
     """The step that `name` is below `parent`: a statement of a block, a block of a container."""
-    return StepId(stable_id("step", parent, name))
+    return StepId(stable_id_beside(parent, "step", parent, name))
 
 
 def task_id_of(step: str) -> str:

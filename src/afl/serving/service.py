@@ -218,4 +218,4 @@ def _for_worker(config: Config, worker: Worker) -> Config:
 def _owner(name: str) -> str:
     """Who does turns: no two processes are the same, also if they are called the same."""
     label = socket.gethostname() if name == UNSET else name
-    return f"{label}-{new_id()[:8]}"
+    return f"{label}-{new_id()[-8:]}"

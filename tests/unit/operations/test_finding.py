@@ -20,7 +20,7 @@ def test_a_run_is_found_by_its_id_and_by_its_beginning(stage: Stage) -> None:
     run = stage.greet()
     stage.greet()
     assert find_run(stage.store, run.workflow_id) == run
-    assert find_run(stage.store, run.workflow_id[:8]) == run
+    assert find_run(stage.store, run.workflow_id[:13]) == run
 
 
 def test_a_task_and_a_server_are_found_by_their_beginnings(stage: Stage) -> None:

@@ -77,16 +77,16 @@ def test_turns_are_listed_by_their_state(desk: Desk) -> None:
 def test_turns_are_listed_page_by_page(desk: Desk) -> None:
     ids = [desk.turn(str(number)).id for number in range(3)]
     first = [each["id"] for each in desk.afl("list", "--limit", "2")]
-    rest = [each["id"] for each in desk.afl("list", "--before", first[-1][:8])]
+    rest = [each["id"] for each in desk.afl("list", "--before", first[-1][:13])]
     assert [*first, *rest] == ids[::-1]
 
 
 def test_turns_are_named_by_the_beginning_of_their_id(desk: Desk) -> None:
     asking = desk.asking()
-    done = afl("turns", "show", asking[:8], "--store", desk.url)
+    done = afl("turns", "show", asking[:13], "--store", desk.url)
     assert (done.code, asking in done.out) == (0, True)
-    assert desk.afl("answer", asking[:8], "red")["id"] == asking
-    assert desk.afl("cancel", asking[:8])["state"] == "cancelled"
+    assert desk.afl("answer", asking[:13], "red")["id"] == asking
+    assert desk.afl("cancel", asking[:13])["state"] == "cancelled"
     gone = afl("turns", "show", "nowhere", "--store", desk.url)
     assert (gone.code, "nowhere" in gone.err) == (2, True)
 

@@ -177,7 +177,7 @@ class PeopleContract(TurnExam):
         assert list(store.find_ids("")) == known
         assert list(store.find_ids("", 2)) == known[:2]
         for each in known:
-            beginning = each[:8]
+            beginning = each[:13]
             fitting = [other for other in known if other.startswith(beginning)]
             assert list(store.find_ids(beginning)) == fitting
             assert list(store.find_ids(each)) == [each]
