@@ -11,6 +11,7 @@ import typer
 
 from afl.cli.common import OK, PROBLEMS, WRONG_USE
 from afl.clock import SYSTEM_CLOCK
+from afl.collector import collector_rare
 from afl.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -23,7 +24,8 @@ _EXIT_S = 3.0
 def run_group(group: LoopGroup) -> int:
     """Let the loops work until they are stopped; the exit code that says how that ended."""
     try:
-        group.run()
+        with collector_rare():
+            group.run()
     except ExceptionGroup as failed:
         for each in failed.exceptions:
             typer.echo(f"Error: {str(each) or type(each).__name__}", err=True)

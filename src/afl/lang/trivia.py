@@ -28,6 +28,7 @@ _SCRIPT_OR_OPAQUE = re.compile(
     rf"{STRING}|{COMMENT}"
     # Here `script` is a name and the brace belongs to something else.
     rf"|(?<![\w.$])(?:schema|namespace|foreach|in|as)\b{GAP}[\w.]+"
+    rf"|\.{GAP}script\b"
     rf"|(?P<script>(?<![\w.$])script\b{GAP}(?:[A-Za-z_]\w*{GAP})?\{{)",
     re.DOTALL,
 )

@@ -65,6 +65,8 @@ def test_the_braces_of_a_script_are_masked(text: str, expected: str) -> None:
         "workflow Mix() andThen foreach a in script { }",
         "workflow Mix() andThen foreach a in $.script { }",
         "workflow Mix() andThen foreach a in jobs.script { }",
+        "workflow Mix() andThen foreach a in jobs[0] . script { }",
+        "workflow Mix() andThen foreach a in jobs[0]. /* all */ script { }",
         "facet Mix() with Tool() as script andThen { }",
         "facet Mix() andThen { script = Mix() andThen { } }",
         "facet manuscript { }",
