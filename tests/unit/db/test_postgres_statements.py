@@ -4,23 +4,36 @@ from __future__ import annotations
 
 import json
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from afl.db.postgres.statements import inserting, updating
+from afl.db.postgres.text import given_row
 
 INSERT = inserting("shelf", ("id", "user"))
 UPDATE = updating("shelf", ("user",), key="id", version="version", only="old.user <> {user}")
 
 
 def test_one_row_goes_by_itself() -> None:
-    sql, given = INSERT.of([("a", None)])
+    sql, sent = INSERT.of([("a", None)])
     assert sql == 'INSERT INTO shelf ("id", "user") VALUES (%(id)s, %(user)s)'
-    assert given == {"id": "a", "user": None}
+    assert sent == {"id": "a", "user": None}
 
 
 def test_many_rows_go_as_one_text() -> None:
-    sql, given = INSERT.of([("a", None), ("b", 'say "hi"')])
+    sql, sent = INSERT.of([("a", None), ("b", 'say "hi"')])
     rows = "json_populate_recordset(NULL::shelf, %(rows)s::json) AS given"
     assert sql == f'INSERT INTO shelf ("id", "user") SELECT "id", "user" FROM {rows}'
-    assert json.loads(given["rows"]) == [{"id": "a", "user": None}, {"id": "b", "user": 'say "hi"'}]
+    assert json.loads(sent["rows"]) == [{"id": "a", "user": None}, {"id": "b", "user": 'say "hi"'}]
+
+
+@given(st.text(st.sampled_from('\0\\u0\ue000a"')), st.text(st.sampled_from("\0\\u01\ue000")))
+def test_any_text_is_sent_alike_alone_and_among_others(one: str, other: str) -> None:
+    _, alone = INSERT.of([(one, other)])
+    _, many = INSERT.of([(one, other), ("b", None)])
+    assert json.loads(many["rows"])[0] == alone
+    assert "\0" not in alone["id"]
+    assert given_row((alone["id"], alone["user"])) == (one, other)
 
 
 def test_an_update_replaces_one_version_only_and_fails_unless_all_are_replaced() -> None:

@@ -24,6 +24,11 @@ def kept(text: str) -> str:
     return text
 
 
+def is_plain(json: str) -> bool:
+    """Whether no text in it can be sent as another. Where it is not sure: False."""
+    return "\\u0000" not in json and _MARK not in json
+
+
 def given(text: str) -> str:
     """As it was before."""
     if _MARK in text:

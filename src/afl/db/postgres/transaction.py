@@ -136,9 +136,10 @@ class Transaction(Reader):
     ) -> None:
         """Run a statement for each of these, with `flush` or at the end. If a statement that is
         guarded does not change all of them, `otherwise` is raised there."""
-        kept = [_kept(row) for row in rows]
-        if kept:
-            self._puts.append(_Put(sql, kept, otherwise))
+        # A statement of ours sees to its rows itself, for all of them at once.
+        sent = list(rows) if isinstance(sql, Statement) else [_kept(row) for row in rows]
+        if sent:
+            self._puts.append(_Put(sql, sent, otherwise))
 
     def put_question(
         self, sql: str, parameters: Parameters, take: Callable[[list[Row]], object]

@@ -31,18 +31,20 @@ _SELECT = f"SELECT {column_list(COLUMNS[:-1])} FROM afl_step"
 
 BY_ID = f"{_SELECT} WHERE id = %s"
 BY_IDS = f"{_SELECT} WHERE id = ANY (%s::text[])"
-#: The step of a task, the blocks it is in, and what contains them if they end with it: only then,
-#: because its parameters can be long.
-OF_TASK = f"""\
+#: The steps of tasks, the blocks they are in, and what contains those that may end with them: only
+#: then, because its parameters can be long.
+OF_TASKS = f"""\
 WITH RECURSIVE around (id, block_id, container_id, pending, height) AS (
     SELECT id, block_id, NULL, 0::bigint, 0 FROM afl_step
-    WHERE id = (SELECT step_id FROM afl_task WHERE uuid = %s)
-    UNION ALL
+    WHERE id = ANY (ARRAY (SELECT step_id FROM afl_task WHERE uuid = ANY (%(ids)s::text[])))
+    UNION
     SELECT block.id, block.block_id, block.container_id, block.pending, around.height + 1
     FROM around JOIN afl_step AS block ON block.id = around.block_id WHERE around.height < 2
 )
 {_SELECT} WHERE id = ANY (ARRAY (
-    SELECT id FROM around UNION SELECT container_id FROM around WHERE pending = 1
+    SELECT id FROM around
+    UNION
+    SELECT container_id FROM around WHERE pending BETWEEN 1 AND cardinality(%(ids)s::text[])
 ))"""
 # Blocks and containers are steps of the same run.
 BY_BLOCK = f"""{_SELECT} WHERE id = ANY (ARRAY (

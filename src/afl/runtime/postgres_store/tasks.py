@@ -78,7 +78,7 @@ MOVE = f"UPDATE afl_task SET {assignments(_MOVING, PERCENT)} WHERE uuid = %s"
 _LOCKED = "FOR NO KEY UPDATE"
 BY_ID = "WHERE uuid = %s"
 ONE_LOCKED = f"{TASKS.select} {BY_ID} {_LOCKED}"
-BY_IDS = f"WHERE uuid = ANY (%s::text[]) ORDER BY uuid {_LOCKED}"
+MANY_LOCKED = f"{TASKS.select} WHERE uuid = ANY (%s::text[]) ORDER BY uuid {_LOCKED}"
 # Tasks of steps are found by the steps of the run.
 OF_RUN = """WHERE uuid = ANY (ARRAY (
     SELECT id FROM afl_step WHERE workflow_id = %(id)s
@@ -175,10 +175,6 @@ def get_locked(tx: Transaction, task_id: str) -> TaskDefinition | None:
 
 def first_of(rows: Sequence[Row]) -> TaskDefinition | None:
     return TASKS.record(rows[0]) if rows else None
-
-
-def get_many_locked(tx: Transaction, task_ids: Sequence[str]) -> dict[str, TaskDefinition]:
-    return {each.uuid: each for each in TASKS.all(tx, BY_IDS, list(task_ids))}
 
 
 def open_of_run_locked(tx: Transaction, workflow_id: WorkflowId) -> list[TaskDefinition]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from afl.db.postgres import Transaction
 from afl.runtime.entities import FlowDefinition, RunnerDefinition, TaskDefinition
 from afl.runtime.persistence import Yielded
 from afl.runtime.postgres_store import flows, runs, steps, tasks
 from afl.runtime.postgres_store.holding import Holding
+from afl.runtime.postgres_store.tasks import TASKS
 from afl.runtime.rows.steps import step_of
+from afl.runtime.rows.table import Row
 from afl.runtime.step import StepDefinition
 from afl.runtime.types import BlockId, StepId, WorkflowId
 
@@ -37,11 +39,15 @@ class PostgresView:
     # Steps: safe to read while their run is locked, which most decisions see to first of all
 
     def get_step(self, step_id: StepId) -> StepDefinition | None:
-        known = self._at_hand.pop(step_id, None)
-        return self.get_steps([step_id]).get(step_id) if known is None else known
+        return self.get_steps([step_id]).get(step_id)
 
     def get_steps(self, step_ids: Sequence[StepId]) -> dict[StepId, StepDefinition]:
-        return self._settled(lambda: steps.get_many(self._tx, step_ids), dict.values)
+        found = {each: self._at_hand.pop(each) for each in step_ids if each in self._at_hand}
+        missing = [each for each in step_ids if each not in found]
+        if missing:
+            read = self._settled(lambda: steps.get_many(self._tx, missing), dict.values)
+            found.update(read)
+        return found
 
     def get_steps_by_block(self, block_id: BlockId) -> list[StepDefinition]:
         return self._settled(lambda: steps.by_block(self._tx, block_id), iter)
@@ -65,20 +71,24 @@ class PostgresView:
     # Tasks
 
     def get_task(self, task_id: str) -> TaskDefinition | None:
-        held, around = self._tx.query_together(
-            (tasks.ONE_LOCKED, (task_id,)), (steps.OF_TASK, (task_id,))
-        )
-        self._keep_at_hand(map(step_of, around))
+        held, around = self._tx.query_together((tasks.ONE_LOCKED, (task_id,)), _around([task_id]))
+        self._keep_at_hand(around)
         return tasks.first_of(held)
 
-    def _keep_at_hand(self, around: Iterable[StepDefinition]) -> None:
+    def _keep_at_hand(self, around: Iterable[Row]) -> None:
         # Only of runs that were locked before: others may have changed since.
         self._at_hand.update(
-            (each.id, each) for each in around if str(each.workflow_id) in self._holding
+            (each.id, each)
+            for each in map(step_of, around)
+            if str(each.workflow_id) in self._holding
         )
 
     def get_tasks(self, task_ids: Sequence[str]) -> dict[str, TaskDefinition]:
-        return tasks.get_many_locked(self._tx, task_ids)
+        held, around = self._tx.query_together(
+            (tasks.MANY_LOCKED, (list(task_ids),)), _around(task_ids)
+        )
+        self._keep_at_hand(around)
+        return {each.uuid: each for each in map(TASKS.record, held)}
 
     def get_open_tasks(self, workflow_id: WorkflowId) -> list[TaskDefinition]:
         self._holding.hold([workflow_id])
@@ -100,11 +110,11 @@ class PostgresView:
         found, held, around = self._tx.query_together(
             (runs.HEAD_LOCKED, (workflow_id,)),
             (tasks.ONE_LOCKED, (task_id,)),
-            (steps.OF_TASK, (task_id,)),
+            _around([task_id]),
         )
         if found:
             self._holding.add([workflow_id])
-        self._keep_at_hand(map(step_of, around))
+        self._keep_at_hand(around)
         return runs.first_of(found), tasks.first_of(held)
 
     def get_runs(self, workflow_ids: Sequence[WorkflowId]) -> dict[WorkflowId, RunnerDefinition]:
@@ -120,3 +130,7 @@ class PostgresView:
 
     def get_flow(self, flow_id: str) -> FlowDefinition | None:
         return flows.get_kept(self._tx, flow_id)
+
+
+def _around(task_ids: Sequence[str]) -> tuple[str, dict[str, Any]]:
+    return steps.OF_TASKS, {"ids": list(task_ids)}

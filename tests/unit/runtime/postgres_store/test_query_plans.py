@@ -40,7 +40,7 @@ def run(condition: str) -> str:
 STATEMENTS = {
     "step by id": (steps.BY_ID, {STEP}),
     "steps by ids": (steps.BY_IDS, {STEP}),
-    "steps around a task": (steps.OF_TASK, {STEP, TASK}),
+    "steps around tasks": (steps.OF_TASKS, {STEP, TASK}),
     "steps of a block": (steps.BY_BLOCK, {"afl_step_run", STEP, "afl_step_stray"}),
     "what yields gave": (steps.YIELDED, {"afl_step_yield"}),
     "steps of a run": (steps.BY_RUN, {"afl_step_run"}),
@@ -52,7 +52,7 @@ STATEMENTS = {
     "update of steps": (steps.UPDATE.many, {STEP}),
     "replacement of a step": (steps.REPLACE, {STEP}),
     "task by id": (task(tasks.BY_ID), {TASK}),
-    "tasks by ids": (task(tasks.BY_IDS), {TASK}),
+    "tasks by ids": (tasks.MANY_LOCKED, {TASK}),
     "open tasks of a run": (tasks.OPEN_OF_RUN, OF_RUN),
     "tasks of a run": (tasks.ALL_OF_RUN, OF_RUN),
     "pending tasks": (task(tasks.PENDING), {"afl_task_queue"}),
