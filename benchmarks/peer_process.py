@@ -14,6 +14,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from afl.clock import SYSTEM_CLOCK
@@ -99,7 +100,10 @@ def huey(url: str, action: str, task: Callable[[], None]) -> Callable[[], object
     return None
 
 
-def procrastinate(url: str, action: str, task: Callable[[], None]) -> Callable[[], object] | None:
+def procrastinate(
+    url: str, action: str, task: Callable[[], None], slots: int = 1
+) -> Callable[[], object] | None:
+    """As it comes, its worker does one task at a time."""
     system = _imported("procrastinate")
     if action == "send":
         app = system.App(connector=system.SyncPsycopgConnector(conninfo=url))
@@ -114,7 +118,7 @@ def procrastinate(url: str, action: str, task: Callable[[], None]) -> Callable[[
     noop = app.task(name="noop")(body)
     if action == "send":
         return lambda: noop.defer()
-    app.run_worker(concurrency=SLOTS)
+    app.run_worker(concurrency=slots)
     return None
 
 
@@ -136,18 +140,23 @@ def dbos(url: str, action: str, task: Callable[[], None]) -> Callable[[], object
     return None
 
 
-PEERS = {
+#: Takes a URL, an action and a task; gives a way to send the task, if that is the action.
+Peer = Callable[[str, str, Callable[[], None]], Callable[[], object] | None]
+PEERS: dict[str, Peer] = {
     "celery": celery,
     "dramatiq": dramatiq,
     "huey": huey,
     "procrastinate": procrastinate,
+    "procrastinate_at_once": partial(procrastinate, slots=SLOTS),
     "dbos": dbos,
 }
 
 
+_SUCCEEDED = "SELECT count(*) FROM procrastinate_jobs WHERE status = 'succeeded'"
 #: How many tasks each has durably done, as its tables say.
 DONE = {
-    "procrastinate": "SELECT count(*) FROM procrastinate_jobs WHERE status = 'succeeded'",
+    "procrastinate": _SUCCEEDED,
+    "procrastinate_at_once": _SUCCEEDED,
     "dbos": "SELECT count(*) FROM dbos.workflow_status WHERE status = 'SUCCESS'",
 }
 

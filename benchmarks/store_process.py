@@ -20,6 +20,7 @@ from typing import Any
 
 from afl.bootstrap import open_store
 from afl.clock import SYSTEM_CLOCK
+from afl.collector import collector_rare
 from afl.ids import new_id
 from afl.runtime.agent_poller import AgentPoller, AgentPollerConfig
 from afl.runtime.claims import NextClaim
@@ -138,7 +139,8 @@ def main() -> None:
     loop = KINDS[kind](url)
     print("ready", flush=True)
     sys.stdin.readline()
-    loop()
+    with collector_rare():  # as `afl worker` does; the others have the same
+        loop()
     print(SYSTEM_CLOCK.monotonic(), flush=True)
     if kind == "worker":
         threading.Event().wait()

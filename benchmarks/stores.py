@@ -36,7 +36,7 @@ WORKERS = (1, 4, 8)
 ROUNDS = 2
 #: In times of one bare loop.
 ONE_BY_ONE_AIM, TOGETHER_AIM = 0.6, 1.8
-PEER_TASKS, PEERS_AIM = 500, 5.0
+PEERS, PEER_TASKS, PEERS_AIM = ("procrastinate", "procrastinate_at_once", "dbos"), 500, 5.0
 WAKE_MS = 10.0
 
 
@@ -55,7 +55,7 @@ def _results(server: Server) -> dict[str, Any]:
             "one_by_one": one_by_one,
             "together": _together(url, store, bare),
             "wake_up": _wake_up(url, store),
-            "growth": growth(foreach, SLOTS, lambda: _evaluator(store), rounds=1),
+            "growth": growth(foreach, SLOTS, lambda: _evaluator(store)),
         }
 
 
@@ -151,7 +151,8 @@ def _begin(processes: Sequence[Any]) -> float:
 
 
 def _peers(server: Server, ours: float) -> dict[str, Any]:
-    rates = {name: _peer_rate(name, server.url) for name in ("procrastinate", "dbos")}
+    """Procrastinate as it comes, which does one task at a time, and told to do many at once."""
+    rates = {name: _peer_rate(name, server.url) for name in PEERS}
     return {
         name: judged_at_least(
             ours / rate, PEERS_AIM, unit="times its rate", tasks_per_second=round(rate)
@@ -161,6 +162,15 @@ def _peers(server: Server, ours: float) -> dict[str, Any]:
 
 
 def _peer_rate(name: str, url: str) -> float:
+    url = _own_database(url, name)
     subprocess.run(peer_command(name, url, "send", str(PEER_TASKS)), check=True)
     with process(peer_command(name, url, "work", str(PEER_TASKS))[2:]) as worker:
         return (PEER_TASKS - 1) / float(worker.stdout.readline())
+
+
+def _own_database(url: str, name: str) -> str:
+    import psycopg
+
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}".encode())
+    return f"{url.rpartition('/')[0]}/{name}"

@@ -61,11 +61,22 @@ def _in_order(*parts: str) -> str:
     return "\nUNION ALL\n".join(parts) + "\nORDER BY 1, 2 LIMIT :limit"
 
 
-CANDIDATES = _in_order(*_BY_NAME, *_BY_SHORT_NAME, _LAPSED)
-#: For those who have no short name: half of the work.
-EXACT_CANDIDATES = _in_order(*_BY_NAME, _LAPSED)
+class _Question(NamedTuple):
+    """For those who have short names, and for those who have none: half of the work."""
+
+    full: str
+    exact: str
+
+    def rows(self, reader: Reader, wanted: Wanted, limit: int) -> list[Row]:
+        sql = self.exact if wanted.fitting == _NONE else self.full
+        return reader.query_all(sql, {**wanted._asdict(), "limit": limit})
+
+
+CANDIDATES = _Question(
+    _in_order(*_BY_NAME, *_BY_SHORT_NAME, _LAPSED), _in_order(*_BY_NAME, _LAPSED)
+)
 #: Without those of abandoned claims.
-WAITING, EXACT_WAITING = _in_order(*_BY_NAME, *_BY_SHORT_NAME), _in_order(*_BY_NAME)
+WAITING = _Question(_in_order(*_BY_NAME, *_BY_SHORT_NAME), _in_order(*_BY_NAME))
 
 #: The next name in the queue that ends in a short one.
 NEXT_NAME = """\
@@ -145,15 +156,15 @@ def _ending_in(reader: Reader, short: str, task_list: str) -> Iterator[str]:
 def claim(
     tx: Transaction, wanted: Wanted, limit: int, owner: str, lease_ms: int
 ) -> list[TaskDefinition]:
-    return _taken(tx, _rows(tx, wanted, _bounded(limit)), wanted.now, owner, lease_ms)
+    rows = CANDIDATES.rows(tx, wanted, _bounded(limit))
+    return _taken(tx, rows, wanted.now, owner, lease_ms)
 
 
 def fill(tx: Transaction, claimings: Iterable[Claiming], now: int) -> None:
     """Claim what a decision asks for."""
     for each in claimings:
         wanted = Wanted.of(tx, each.names, each.task_list, now)
-        sql = EXACT_WAITING if wanted.fitting == _NONE else WAITING
-        rows = tx.query_all(sql, {**wanted._asdict(), "limit": _bounded(each.limit)})
+        rows = WAITING.rows(tx, wanted, _bounded(each.limit))
         each.fill(_taken(tx, rows, now, each.owner, each.lease_ms))
 
 
@@ -171,18 +182,13 @@ def _taken(
 
 
 def has_work(reader: Reader, wanted: Wanted) -> bool:
-    return bool(_rows(reader, wanted, 1))
+    return bool(CANDIDATES.rows(reader, wanted, 1))
 
 
 def next_time(reader: Reader, wanted: Wanted) -> int | None:
     """When a task may become claimable without anybody's doing; None: never."""
     row = reader.query_one(NEXT_TIME, wanted._asdict())
     return None if row is None else row[0]
-
-
-def _rows(reader: Reader, wanted: Wanted, limit: int) -> list[Row]:
-    sql = EXACT_CANDIDATES if wanted.fitting == _NONE else CANDIDATES
-    return reader.query_all(sql, {**wanted._asdict(), "limit": limit})
 
 
 def _chosen(reader: Reader, candidates: Sequence[Row]) -> list[TaskDefinition]:
