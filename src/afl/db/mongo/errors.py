@@ -14,7 +14,8 @@ from afl.errors import AflError, ConfigurationError, Conflict, StoreMisused, Sto
 _REFUSED_CODES = {13, 18, 8000}  # not authorized, authentication failed, the same at Atlas
 _TOO_LARGE_CODES = {10334, 17419, 17420}
 _TOO_MUCH_CODE = 388  # the transaction does not fit into the cache
-_DUPLICATE_CODES = {11000, 11001}
+DUPLICATE = 11000
+_DUPLICATE_CODES = {DUPLICATE, 11001}
 #: What an operator can look at, for errors that may pass.
 _PASSING = {
     14031: "its disk is full; make room",

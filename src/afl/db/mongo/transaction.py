@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from bson.datetime_ms import DatetimeMS
 from pymongo import InsertOne, ReturnDocument, UpdateOne
-from pymongo.errors import BulkWriteError
+from pymongo.errors import BulkWriteError, DuplicateKeyError
 
-from afl.db.mongo.errors import is_only_duplicates
+from afl.db.mongo.errors import DUPLICATE, is_only_duplicates
 from afl.errors import StoreMisused
 from afl.ids import new_id
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from pymongo.client_session import ClientSession
     from pymongo.database import Database
+    from pymongo.results import BulkWriteResult
 
 Document: TypeAlias = dict[str, Any]
 Filter: TypeAlias = Mapping[str, Any]
@@ -171,9 +172,30 @@ class _Put(NamedTuple):
     #: What to raise unless each of them found its document.
     otherwise: Exception | None = None
 
+    @property
+    def _is_mixed(self) -> bool:
+        return bool(self.documents and self.changes)
+
+    def joined(self, following: _Put) -> _Put | None:
+        """Both in one command; None if that cannot be."""
+        is_one = self.name == following.name and not (self.is_upsert or following.is_upsert)
+        if not is_one or self.changes or following.documents:
+            return None
+        return following._replace(documents=self.documents)
+
     def operations(self) -> list[Any]:
-        inserts = [InsertOne(each) for each in self.documents]
+        # A command either inserts or changes; a change may also make what it does not find.
+        insert = _upsert if self._is_mixed else InsertOne
+        inserts: list[Any] = [insert(each) for each in self.documents]
         return inserts + [UpdateOne(*each, upsert=self.is_upsert) for each in self.changes]
+
+    def check(self, done: BulkWriteResult) -> None:
+        """Raises unless each did what it was to do."""
+        if self._is_mixed and done.upserted_count != len(self.documents):
+            message = f"one of {len(self.documents)} documents that were to be new"
+            raise DuplicateKeyError(message, DUPLICATE)
+        if self.otherwise is not None and done.matched_count != len(self.changes):
+            raise self.otherwise
 
     def tell(self, text: str) -> None:
         """Write it along with the first of them."""
@@ -181,6 +203,22 @@ class _Put(NamedTuple):
             self.documents[0][NEWS] = text
         else:
             self.changes[0][1].setdefault("$set", {})[NEWS] = text
+
+
+def _upsert(document: Document) -> UpdateOne:
+    rest = {name: value for name, value in document.items() if name != "_id"}
+    return UpdateOne({"_id": document["_id"]}, {"$setOnInsert": rest}, upsert=True)
+
+
+def _joined(puts: Iterable[_Put]) -> list[_Put]:
+    joined: list[_Put] = []
+    for each in puts:
+        both = joined[-1].joined(each) if joined else None
+        if both is None:
+            joined.append(each)
+        else:
+            joined[-1] = both
+    return joined
 
 
 class Transaction(Reader):
@@ -252,11 +290,10 @@ class Transaction(Reader):
         puts, self._puts = self._puts, []
         if self.topics and puts:
             puts[0].tell(news(*sorted(self.topics)))
-        for each in puts:
+        for each in _joined(puts):
             self.has_written = True
             done = self._collection(each.name).bulk_write(each.operations(), session=self._session)
-            if each.otherwise is not None and done.matched_count != len(each.changes):
-                raise each.otherwise
+            each.check(done)
 
     def write(self) -> None:
         """Something was changed at once, not with `flush`."""

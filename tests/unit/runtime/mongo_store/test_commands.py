@@ -1,0 +1,115 @@
+"""How often the server is asked: each command takes a journey, in a transaction others wait for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pymongo
+import pytest
+from pymongo.monitoring import CommandListener
+
+from afl.db.mongo import Transaction
+from afl.errors import Conflict
+from afl.lang.compiler import compile_source
+from afl.runtime.evaluator import Evaluator
+from afl.runtime.mongo_store import MongoStore
+
+PROGRAM = compile_source(
+    """namespace shop {
+    event facet Pay(n: Long) => (n: Long)
+    workflow W(n: Long) => (n: Long) andThen {
+        paid = Pay(n = $.n)
+        yield W(n = paid.n)
+    }
+}"""
+)
+SHELF = "shelf"
+
+
+class Commands(CommandListener):
+    """What was sent inside transactions."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    def started(self, event: Any) -> None:
+        if "txnNumber" in event.command and "autocommit" in event.command:
+            self.names.append(event.command_name)
+
+    def succeeded(self, event: Any) -> None: ...
+
+    def failed(self, event: Any) -> None: ...
+
+
+@pytest.fixture
+def commands() -> Commands:
+    return Commands()
+
+
+@pytest.fixture
+def store(url: str, commands: Commands) -> Iterator[MongoStore]:
+    with pymongo.MongoClient[dict[str, Any]](url, event_listeners=[commands]) as client:
+        client.get_default_database("afl")[SHELF].drop()
+        with MongoStore(client=client) as opened:
+            yield opened
+
+
+def test_a_result_that_ends_its_run_takes_six_commands(
+    store: MongoStore, commands: Commands
+) -> None:
+    evaluator = Evaluator(store)
+    run = evaluator.submit(PROGRAM, "shop.W", {"n": 1})
+    (task,) = store.claim_tasks(["shop.Pay"], 1)
+    commands.names.clear()
+    evaluator.complete_task(task, {"n": 2})
+    assert commands.names == ["findAndModify", "aggregate", *["update"] * 3, "commitTransaction"]
+    assert store.wait_for_run(run)
+
+
+def test_what_is_new_goes_along_with_what_is_changed(store: MongoStore, commands: Commands) -> None:
+    _shelve(store, {"_id": "old", "n": 1})
+    commands.names.clear()
+
+    def change(tx: Transaction) -> None:
+        tx.insert(SHELF, [{"_id": "new", "n": 5}])
+        tx.update(SHELF, [({"_id": "old"}, {"$set": {"n": 2}})], LookupError("old is gone"))
+
+    store.writer.run(change)
+    assert commands.names == ["update", "commitTransaction"]
+    assert _shelf(store) == [{"_id": "new", "n": 5}, {"_id": "old", "n": 2}]
+
+
+def test_what_is_there_already_is_not_new(store: MongoStore) -> None:
+    _shelve(store, {"_id": "old", "n": 1})
+    attempts = []
+
+    def change(tx: Transaction) -> None:
+        attempts.append(tx)
+        tx.insert(SHELF, [{"_id": "old", "n": 5}])
+        tx.update(SHELF, [({"_id": "old"}, {"$set": {"n": 2}})], LookupError("old is gone"))
+
+    with pytest.raises(Conflict, match="already there"):
+        store.writer.run(change)
+    assert len(attempts) == 2, "who meets one looks again"
+    assert _shelf(store) == [{"_id": "old", "n": 1}]
+
+
+def test_what_is_gone_is_not_changed_along_with_what_is_new(store: MongoStore) -> None:
+    _shelve(store, {"_id": "old", "n": 1})
+
+    def change(tx: Transaction) -> None:
+        tx.insert(SHELF, [{"_id": "new", "n": 5}])
+        tx.update(SHELF, [({"_id": "gone"}, {"$set": {"n": 2}})], LookupError("it is gone"))
+
+    with pytest.raises(LookupError, match="it is gone"):
+        store.writer.run(change)
+    assert _shelf(store) == [{"_id": "old", "n": 1}]
+
+
+def _shelve(store: MongoStore, document: dict[str, Any]) -> None:
+    store.writer.run(lambda tx: tx.insert(SHELF, [document]))
+
+
+def _shelf(store: MongoStore) -> list[dict[str, Any]]:
+    return store.database.read(lambda reader: reader.all(SHELF, {}, sort=[("_id", 1)]))
