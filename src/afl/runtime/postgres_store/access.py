@@ -104,8 +104,11 @@ class Access:
         seconds_left: Callable[[Reader], float],
         timeout: float | None,
         stop: threading.Event | None,
+        *,
+        or_news: bool = False,
     ) -> bool:
-        """Wait until nothing is left to wait for: True. `seconds_left` is asked at all news.
+        """Wait until nothing is left to wait for: True. `seconds_left` is asked at all news, unless
+        `or_news` says that they are enough.
 
         An outage during the wait does not end it: the bell rings when the server is back.
         """
@@ -118,7 +121,9 @@ class Access:
             patience = deadline - self._clock.monotonic()
             if left <= 0 or patience <= 0:
                 return left <= 0
-            bell.wait(topic, seen, min(left, patience, LOOK_S), stop)
+            has_news = bell.wait(topic, seen, min(left, patience, LOOK_S), stop)
+            if has_news and or_news:
+                return True
             is_patient = True
         return False
 
