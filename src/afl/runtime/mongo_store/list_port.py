@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from afl.runtime.entities import LogDefinition, RunnerDefinition, TaskDefinition
 from afl.runtime.listing import COUNTED, Count, Page, Queue, RunQuery, TaskQuery
 from afl.runtime.mongo_store import lists
-from afl.runtime.mongo_store.access import LOOK_S, Access
+from afl.runtime.mongo_store.access import Access
 from afl.runtime.mongo_store.runs import run_topic
+from afl.runtime.remote_access import LOOK_S
 from afl.runtime.step import StepDefinition
 from afl.runtime.types import StepId, WorkflowId
 

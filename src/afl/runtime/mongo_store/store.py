@@ -11,7 +11,6 @@ from afl.db.mongo import Transaction
 from afl.db.mongo.address import DEFAULT_DATABASE, DEFAULT_URL
 from afl.db.mongo.database import Client
 from afl.runtime.conveniences import Conveniences
-from afl.runtime.mongo_store.access import Told
 from afl.runtime.mongo_store.catalog_port import CatalogPort
 from afl.runtime.mongo_store.changes import apply
 from afl.runtime.mongo_store.holding import Holding
@@ -21,6 +20,7 @@ from afl.runtime.mongo_store.step_port import StepPort
 from afl.runtime.mongo_store.task_port import TaskPort
 from afl.runtime.mongo_store.view import MongoView
 from afl.runtime.persistence import Decision, IterationChanges
+from afl.runtime.remote_access import Told
 
 T = TypeVar("T")
 

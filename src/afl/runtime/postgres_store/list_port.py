@@ -10,8 +10,9 @@ from afl.db.postgres.text import topic_of
 from afl.runtime.entities import LogDefinition, RunnerDefinition, TaskDefinition
 from afl.runtime.listing import COUNTED, Count, Page, Queue, RunQuery, TaskQuery
 from afl.runtime.postgres_store import lists
-from afl.runtime.postgres_store.access import LOOK_S, Access
+from afl.runtime.postgres_store.access import Access
 from afl.runtime.postgres_store.runs import run_topic
+from afl.runtime.remote_access import LOOK_S
 from afl.runtime.step import StepDefinition
 from afl.runtime.types import StepId, WorkflowId
 

@@ -10,7 +10,6 @@ from afl.clock import SYSTEM_CLOCK, Clock
 from afl.db.postgres import Transaction
 from afl.runtime.conveniences import Conveniences
 from afl.runtime.persistence import Decision, IterationChanges
-from afl.runtime.postgres_store.access import Told
 from afl.runtime.postgres_store.catalog_port import CatalogPort
 from afl.runtime.postgres_store.changes import apply
 from afl.runtime.postgres_store.holding import Holding
@@ -19,6 +18,7 @@ from afl.runtime.postgres_store.run_port import RunPort
 from afl.runtime.postgres_store.step_port import StepPort
 from afl.runtime.postgres_store.task_port import TaskPort
 from afl.runtime.postgres_store.view import PostgresView
+from afl.runtime.remote_access import Told
 
 T = TypeVar("T")
 

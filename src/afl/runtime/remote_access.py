@@ -1,0 +1,131 @@
+"""What stores on servers share: how they are open, how they wait, and who may ask them."""
+
+from __future__ import annotations
+
+import math
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, Generic, Protocol, TypeVar
+
+from afl.clock import Clock
+from afl.db.batching import Batching
+from afl.db.remote_bell import RemoteBell
+from afl.errors import StoreClosed, StoreMisused, StoreUnavailable
+from afl.ids import new_id
+
+#: What asks the database.
+R = TypeVar("R")
+
+#: Waiters look again after this time, whatever they were told: a lease that was given meanwhile is
+#: nobody's news, and a connection that is dead may not know it yet.
+LOOK_S = 5.0
+#: How long a wait may sleep through an outage that it found by itself; the bell ends it earlier.
+_OUTAGE_S = 1.0
+
+#: Milliseconds since 1970 in place of the server's time. Only tests have one.
+Told = Callable[[], int]
+
+
+class RemoteDatabase(Protocol):
+    @property
+    def place(self) -> str: ...
+
+    @property
+    def bell(self) -> RemoteBell: ...
+
+    def check(self) -> None:
+        """Raises if this process cannot use it any more."""
+
+    def close(self) -> None: ...
+
+
+class RemoteAccess(ABC, Generic[R]):
+    """An open database of the engine. Who inherits opens `database` and its `writer`."""
+
+    database: RemoteDatabase
+    writer: Batching[Any]
+
+    def __init__(self, owner: str | None, clock: Clock, told: Told | None) -> None:
+        self.owner = new_id() if owner is None else owner
+        self._clock = clock
+        self._told: Callable[[], int | None] = _nothing if told is None else told
+        self._closing = threading.Lock()
+        self._is_closed = False
+
+    def close(self) -> None:
+        """Write what was submitted, and let go; others in this process may go on with it."""
+        self._forbid_in_decision("close")
+        with self._closing:
+            was_closed, self._is_closed = self._is_closed, True
+        if was_closed:
+            return
+        try:
+            self.writer.close()
+        finally:
+            self.database.bell.nudge(None)  # who waits here waits for nothing
+            self.database.close()
+
+    @abstractmethod
+    def _ask(self, question: Callable[[R], float]) -> float:
+        """Ask the database something, outside of any transaction. Raises StoreUnavailable."""
+
+    def _heard_as(self, topic: str) -> str:
+        """What the bell rings for a topic."""
+        return topic
+
+    def _wait(
+        self,
+        topic: str,
+        seconds_left: Callable[[R], float],
+        timeout: float | None,
+        stop: threading.Event | None,
+        *,
+        or_news: bool = False,
+    ) -> bool:
+        """Wait until nothing is left to wait for: True. `seconds_left` is asked at all news, unless
+        `or_news` says that they are enough.
+
+        An outage during the wait does not end it: the bell rings when the server is back.
+        """
+        topic, bell = self._heard_as(topic), self.database.bell
+        deadline = math.inf if timeout is None else self._clock.monotonic() + timeout
+        is_patient = False
+        while stop is None or not stop.is_set():
+            seen = bell.count(topic)
+            left = self._left(seconds_left, is_patient)
+            patience = deadline - self._clock.monotonic()
+            if left <= 0 or patience <= 0:
+                return left <= 0
+            has_news = bell.wait(topic, seen, min(left, patience, LOOK_S), stop)
+            if has_news and or_news:
+                return True
+            is_patient = True
+        return False
+
+    def _left(self, seconds_left: Callable[[R], float], is_patient: bool) -> float:
+        try:
+            return self._ask(seconds_left)
+        except StoreUnavailable:
+            if not is_patient:
+                raise
+            return _OUTAGE_S
+
+    def _require_open(self) -> None:
+        if self._is_closed:
+            raise StoreClosed(
+                f"the store on {self.database.place} was closed; whoever uses it must stop"
+            )
+        self.database.check()
+
+    def _forbid_in_decision(self, verb: str) -> None:
+        if self.writer.is_current_thread:
+            raise StoreMisused(
+                f"{verb} inside a decision on {self.database.place}: it would not see what is "
+                "decided, or wait for itself. Use the view that the decision was given; a callback "
+                "of a future must hand over to another thread"
+            )
+
+
+def _nothing() -> None:
+    return None
