@@ -44,8 +44,10 @@ def _show_decorated(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> No
     from rich.text import Text
 
     table = Table(box=None, header_style="bold", pad_edge=False)
-    for each in columns:
-        table.add_column(each, overflow="fold")
+    for number, each in enumerate(columns):
+        # Short cells stay whole: an id on two lines can be neither read nor copied.
+        is_short = all(row[number] == short_id(row[number]) for row in rows)
+        table.add_column(each, overflow="fold", no_wrap=is_short)
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))  # a cell is no markup, whatever it holds
     Console().print(table)
