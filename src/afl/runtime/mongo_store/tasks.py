@@ -84,8 +84,9 @@ def get_with_steps(reader: Reader, task_id: str) -> tuple[TaskDefinition, list[D
     return None
 
 
-#: The container of a block only if it is wanted, because its parameters can be long.
-_IS_ENDING = {"$and": [{"$eq": ["$$this.pending", 1]}, {"$ne": ["$$this._id", "$step_id"]}]}
+#: Blocks that tell their container if they end now; a round of a foreach tells the foreach. Others
+#: are not read, because their parameters can be long.
+_IS_ENDING = {"$and": [{"$eq": ["$$this.pending", 1]}, {"$not": ["$$this.block_id"]}]}
 _ENDING = {"$filter": {"input": "$steps", "cond": _IS_ENDING}}
 _WITH_STEPS: list[Filter] = [
     {

@@ -32,7 +32,8 @@ _SELECT = f"SELECT {column_list(COLUMNS[:-1])} FROM afl_step"
 BY_ID = f"{_SELECT} WHERE id = %s"
 BY_IDS = f"{_SELECT} WHERE id = ANY (%s::text[])"
 #: The steps of tasks, the blocks they are in, and what contains those that may end with them: only
-#: then, because its parameters can be long.
+#: then, and not for a round of a foreach, which tells the foreach, because its parameters can be
+#: long.
 OF_TASKS = f"""\
 WITH RECURSIVE around (id, block_id, container_id, pending, height) AS (
     SELECT id, block_id, NULL, 0::bigint, 0 FROM afl_step
@@ -44,7 +45,8 @@ WITH RECURSIVE around (id, block_id, container_id, pending, height) AS (
 {_SELECT} WHERE id = ANY (ARRAY (
     SELECT id FROM around
     UNION
-    SELECT container_id FROM around WHERE pending BETWEEN 1 AND cardinality(%(ids)s::text[])
+    SELECT container_id FROM around
+    WHERE block_id IS NULL AND pending BETWEEN 1 AND cardinality(%(ids)s::text[])
 ))"""
 # Blocks and containers are steps of the same run.
 BY_BLOCK = f"""{_SELECT} WHERE id = ANY (ARRAY (

@@ -14,6 +14,7 @@ from afl.errors import Conflict
 from afl.lang.compiler import compile_source
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.mongo_store import MongoStore
+from afl.runtime.mongo_store.tasks import get_with_steps
 
 PROGRAM = compile_source(
     """namespace shop {
@@ -21,6 +22,10 @@ PROGRAM = compile_source(
     workflow W(n: Long) => (n: Long) andThen {
         paid = Pay(n = $.n)
         yield W(n = paid.n)
+    }
+    workflow Each(items: [Long]) => (n: [Long]) andThen foreach i in $.items {
+        paid = Pay(n = i)
+        yield Each(n = paid.n)
     }
 }"""
 )
@@ -65,6 +70,23 @@ def test_a_result_that_ends_its_run_takes_six_commands(
     evaluator.complete_task(task, {"n": 2})
     assert commands.names == ["findAndModify", "aggregate", *["update"] * 3, "commitTransaction"]
     assert store.wait_for_run(run)
+
+
+def test_the_end_of_a_round_does_not_read_what_all_rounds_are_about(store: MongoStore) -> None:
+    evaluator = Evaluator(store)
+    run = evaluator.submit(PROGRAM, "shop.Each", {"items": [1, 2]})
+    root = store.get_workflow_root(run)
+    assert root is not None
+    first, last = store.claim_tasks(["shop.Pay"], 2)
+    assert root.id not in _around(store, first.uuid)
+    evaluator.complete_task(first, {"n": 1})
+    assert root.id in _around(store, last.uuid), "the foreach ends with it"
+
+
+def _around(store: MongoStore, task_id: str) -> set[str]:
+    found = store.database.read(lambda reader: get_with_steps(reader, task_id))
+    assert found is not None
+    return {each["_id"] for each in found[1]}
 
 
 def test_what_is_new_goes_along_with_what_is_changed(store: MongoStore, commands: Commands) -> None:
