@@ -430,12 +430,10 @@ class TaskStore(Protocol):
         *,
         task_list: str = DEFAULT_TASK_LIST,
         stop: threading.Event | None = None,
-        or_news: bool = False,
     ) -> bool:
         """Wait until a task with one of these names can be claimed: True. False at the timeout
         and when `stop` is set. Wakes for new tasks, for leases that lapse and for retries that
-        become due. With `or_news` it may be True for any news of the list, unlooked, where looking
-        takes as long as claiming: who claims next looks anyway."""
+        become due."""
 
 
 class LockStore(Protocol):

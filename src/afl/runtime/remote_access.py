@@ -80,11 +80,8 @@ class RemoteAccess(ABC, Generic[R]):
         seconds_left: Callable[[R], float],
         timeout: float | None,
         stop: threading.Event | None,
-        *,
-        or_news: bool = False,
     ) -> bool:
-        """Wait until nothing is left to wait for: True. `seconds_left` is asked at all news, unless
-        `or_news` says that they are enough.
+        """Wait until nothing is left to wait for: True. `seconds_left` is asked at all news.
 
         An outage during the wait does not end it: the bell rings when the server is back.
         """
@@ -97,9 +94,7 @@ class RemoteAccess(ABC, Generic[R]):
             patience = deadline - self._clock.monotonic()
             if left <= 0 or patience <= 0:
                 return left <= 0
-            has_news = bell.wait(topic, seen, min(left, patience, LOOK_S), stop)
-            if has_news and or_news:
-                return True
+            bell.wait(topic, seen, min(left, patience, LOOK_S), stop)
             is_patient = True
         return False
 

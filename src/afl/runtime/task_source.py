@@ -178,9 +178,7 @@ class TaskSource:
         if not names:
             self._clock.wait(stop, timeout)
             return False
-        return self._store.wait_for_work(
-            names, timeout, task_list=self._task_list, stop=stop, or_news=True
-        )
+        return self._store.wait_for_work(names, timeout, task_list=self._task_list, stop=stop)
 
     def extend(self, works: Sequence[TaskWork]) -> list[bool]:
         return self._store.extend_leases([each.claim for each in works], self._lease_ms)

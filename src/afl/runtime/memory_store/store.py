@@ -227,7 +227,6 @@ class MemoryStore(Conveniences):
         *,
         task_list: str = DEFAULT_TASK_LIST,
         stop: threading.Event | None = None,
-        or_news: bool = False,  # noqa: ARG002 - looking is cheap here
     ) -> bool:
         wanted = Wanted.of(names, task_list)
 

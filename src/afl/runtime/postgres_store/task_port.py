@@ -73,11 +73,10 @@ class TaskPort(Access):
         *,
         task_list: str = DEFAULT_TASK_LIST,
         stop: threading.Event | None = None,
-        or_news: bool = False,
     ) -> bool:
         wanted = queue.Wanted.of(names, task_list)
 
         def seconds_left(reader: Reader) -> float:
             return queue.seconds_left(reader, wanted, self._told())
 
-        return self._wait(tasks.work_topic(task_list), seconds_left, timeout, stop, or_news=or_news)
+        return self._wait(tasks.work_topic(task_list), seconds_left, timeout, stop)

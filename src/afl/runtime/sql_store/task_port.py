@@ -69,7 +69,6 @@ class TaskPort(Access):
         *,
         task_list: str = DEFAULT_TASK_LIST,
         stop: threading.Event | None = None,
-        or_news: bool = False,  # noqa: ARG002 - looking is cheap here
     ) -> bool:
         def seconds_left(reader: Reader) -> float:
             wanted = queue.Wanted.of(reader, names, task_list, self.now_ms())

@@ -66,23 +66,6 @@ class WaitContract(StoreExam):
         add_tasks(store, new_task())
         assert waiter.answer() is True
 
-    def test_who_waits_for_any_news_hears_of_a_task_and_gets_it(
-        self, store: PersistenceAPI
-    ) -> None:
-        def work() -> list[str]:
-            while not (tasks := store.claim_tasks(["Pay"], 1)):
-                assert store.wait_for_work(["Pay"], or_news=True)
-            return [each.uuid for each in tasks]
-
-        worker = self.begin(work)
-        add_tasks(store, new_task("Ship", uuid="other"), new_task(uuid="mine"))
-        assert worker.answer() == ["mine"]
-
-    def test_a_look_for_any_news_returns_at_once(self, store: PersistenceAPI) -> None:
-        assert store.wait_for_work(["Pay"], 0, or_news=True) is False
-        add_tasks(store, new_task())
-        assert store.wait_for_work(["Pay"], or_news=True) is True
-
     def test_a_decided_task_wakes(self, store: PersistenceAPI, clock: FakeClock) -> None:
         waiter = self.waiting(store, clock)
         store.decide(lambda _view: (IterationChanges(created_tasks=[new_task()]), None))
