@@ -21,13 +21,13 @@ from afl.clock import SYSTEM_CLOCK
 #: Root of all derived ids. It is part of stored data: changing it changes every stable id.
 NAMESPACE = uuid.UUID("8b0f3d5e-6c1c-4f0b-9d0a-51f6b0c4a7e2")
 
-_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[458][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
+_FORM = r"[0-9a-f]{8}-[0-9a-f]{4}-%s[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
+_ID, _FRESH = re.compile(_FORM % "[458]"), re.compile(_FORM % "8")
 _SEEDED = hashlib.sha1(NAMESPACE.bytes, usedforsecurity=False)
 #: So a busy machine begins a few dozen runs in one.
 _MOMENTS_A_SECOND = 64
 #: What people see of an id in lists: the moment, and enough to tell what began in it apart.
 _SHORT = 13
-_VERSION_AT = 14
 #: The digit that holds the RFC 9562 variant, for each digit the hash may have there.
 _VARIANT = dict(zip("0123456789abcdef", "89ab" * 4, strict=True))
 
@@ -45,9 +45,10 @@ def stable_id(*parts: str) -> str:
 
 def stable_id_beside(other: str, *parts: str) -> str:
     """The id of these parts, with the beginning of `other` if that is a fresh id, or stands beside
-    one (UUID version 8 then). Other parts must say what makes it unique, as in `stable_id`."""
-    if other[_VERSION_AT : _VERSION_AT + 1] != "8":
-        return stable_id(*parts)  # of a run from before fresh ids began with their moment
+    one: of version 8 then. Beside any other text, and ids from before fresh ones began with their
+    moment, it is `stable_id(*parts)`."""
+    if _FRESH.fullmatch(other) is None:
+        return stable_id(*parts)
     return _text(other[:4] + _digest(parts)[4:], 8)
 
 

@@ -38,7 +38,9 @@ def test_an_id_beside_a_fresh_one_begins_like_it(parts: list[str]) -> None:
     assert stable_id_beside(beside, "further", *parts)[:4] == fresh[:4]
 
 
-@pytest.mark.parametrize("other", ["", "run-1", str(uuid.UUID(int=1 << 127, version=4))])
+@pytest.mark.parametrize(
+    "other", ["", "run-1", "run-number-0018", str(uuid.UUID(int=1 << 127, version=4))]
+)
 def test_beside_any_other_text_an_id_is_as_alone(other: str) -> None:
     assert stable_id_beside(other, "a", "b") == stable_id("a", "b")
 

@@ -33,7 +33,7 @@ class Statement(NamedTuple):
 
 def _text_of(rows: list[dict[str, Any]]) -> str:
     text = msgspec.json.encode(rows).decode()
-    # One look at all of it: asking each value took a tenth of the time of a busy worker.
+    # One look at all of it, and not one at each value.
     if is_plain(text):
         return text
     return msgspec.json.encode([kept_names(each) for each in rows]).decode()

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TextIO
 
 from afl import bootstrap
+from afl.collector import collector_rare
 from afl.config import load_config
 from afl.errors import AflError, ConfigurationError
 from afl.log import LEVELS, configure
@@ -60,7 +61,8 @@ def _run(given: argparse.Namespace) -> None:
         if given.registry:
             places = allowed_places(settings.handlers.paths)
             beside.append(_registry_runner(store, evaluator, given, RegistrationLoader(places)))
-        service.start(beside=beside)
+        with collector_rare():
+            service.start(beside=beside)
 
 
 def _config(given: argparse.Namespace) -> RunnerConfig:
