@@ -255,6 +255,16 @@ class TwoReaders(MemoryStore):
         return [read_task(self, each.uuid) for each in found]
 
 
+class HastyHeirs(MemoryStore):
+    """Who is told of something new takes what seems abandoned, too."""
+
+    def claim_tasks(
+        self, task_names: Sequence[str], limit: int, *, is_told: bool = False, **given: Any
+    ) -> list[TaskDefinition]:
+        del is_told
+        return super().claim_tasks(task_names, limit, **given)
+
+
 def store_with(state: type[State]) -> Callable[[FakeClock], MemoryStore]:
     def make(clock: FakeClock) -> MemoryStore:
         store = MemoryStore(clock)
@@ -355,6 +365,14 @@ def test_the_suite_finds_decisions_on_what_was() -> None:
 def test_the_suite_finds_claims_in_two_steps() -> None:
     with pytest.raises(AssertionError):
         ClaimContract().test_many_workers_get_each_task_once(TwoReaders(FakeClock()))
+
+
+def test_the_suite_finds_who_claims_at_news_what_seems_abandoned() -> None:
+    contract, clock = ClaimContract(), FakeClock()
+    with pytest.raises(AssertionError):
+        contract.test_who_is_told_of_something_new_gets_it_and_nothing_that_was_abandoned(
+            HastyHeirs(clock), clock
+        )
 
 
 class Hasty(WaitContract):

@@ -1,12 +1,13 @@
-"""What every store does in the same way: the short forms of other methods of the port."""
+"""What stores do in the same way: methods of the port that others of it are enough for."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import threading
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from afl.runtime.entities import HandlerRegistration, Isolation, OnLost, TaskDefinition
-from afl.runtime.persistence import DEFAULT_TASK_LIST, PersistenceAPI
+from afl.runtime.persistence import DEFAULT_TASK_LIST, PersistenceAPI, Wake
 
 
 class Conveniences:
@@ -14,6 +15,18 @@ class Conveniences:
         self: PersistenceAPI, task_names: list[str], task_list: str = DEFAULT_TASK_LIST
     ) -> TaskDefinition | None:
         return next(iter(self.claim_tasks(task_names, 1, task_list=task_list)), None)
+
+    def wait_for_news(
+        self: PersistenceAPI,
+        names: Sequence[str],
+        timeout: float | None = None,
+        *,
+        task_list: str = DEFAULT_TASK_LIST,
+        stop: threading.Event | None = None,
+    ) -> Wake:
+        """Looks at all news: for stores where that is cheap."""
+        has_work = self.wait_for_work(names, timeout, task_list=task_list, stop=stop)
+        return Wake.WORK if has_work else Wake.NOTHING
 
     def register_handler(
         self: PersistenceAPI,

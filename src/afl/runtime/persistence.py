@@ -26,6 +26,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from enum import Enum
 from functools import lru_cache
 from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
@@ -204,6 +205,16 @@ def _replace(steps: list[StepDefinition], step: StepDefinition) -> bool:
             steps[index] = step
             return True
     return False
+
+
+class Wake(Enum):
+    """What ended a wait for work."""
+
+    NOTHING = "nothing"
+    #: Something was announced; perhaps it can be claimed.
+    NEWS = "news"
+    #: Something can be claimed.
+    WORK = "work"
 
 
 class Claim(NamedTuple):
@@ -402,6 +413,7 @@ class TaskStore(Protocol):
         task_list: str = DEFAULT_TASK_LIST,
         owner: str | None = None,
         lease_ms: int = DEFAULT_LEASE_MS,
+        is_told: bool = False,
     ) -> list[TaskDefinition]:
         """Up to `limit` tasks, in one commit: RUNNING, with owner, lease, a grown fence and one
         more delivery.
@@ -411,6 +423,9 @@ class TaskStore(Protocol):
         without a dot also those that end in it (`F` takes `a.F`). Retries that have become due
         come first, then exact names, then short ones, each oldest first. A step that has a
         running task lends no second one.
+
+        Who `is_told` of something new (`Wake.NEWS`) wants that, and soon: a store may leave all
+        else to the next claim, and gives nothing of abandoned claims.
         """
 
     def extend_leases(
@@ -434,6 +449,17 @@ class TaskStore(Protocol):
         """Wait until a task with one of these names can be claimed: True. False at the timeout
         and when `stop` is set. Wakes for new tasks, for leases that lapse and for retries that
         become due."""
+
+    def wait_for_news(
+        self,
+        names: Sequence[str],
+        timeout: float | None = None,
+        *,
+        task_list: str = DEFAULT_TASK_LIST,
+        stop: threading.Event | None = None,
+    ) -> Wake:
+        """Like `wait_for_work`; but where looking takes as long as claiming, it may end at any news
+        of the list, unlooked."""
 
 
 class LockStore(Protocol):

@@ -13,6 +13,7 @@ from afl.db.batching import Batching
 from afl.db.remote_bell import RemoteBell
 from afl.errors import StoreClosed, StoreMisused, StoreUnavailable
 from afl.ids import new_id
+from afl.runtime.persistence import Wake
 
 #: What asks the database.
 R = TypeVar("R")
@@ -81,7 +82,20 @@ class RemoteAccess(ABC, Generic[R]):
         timeout: float | None,
         stop: threading.Event | None,
     ) -> bool:
-        """Wait until nothing is left to wait for: True. `seconds_left` is asked at all news.
+        """Wait until nothing is left to wait for: True. `seconds_left` is asked at all news."""
+        woken = self._wake(topic, seconds_left, timeout, stop, is_thorough=True)
+        return woken is Wake.WORK
+
+    def _wake(
+        self,
+        topic: str,
+        seconds_left: Callable[[R], float],
+        timeout: float | None,
+        stop: threading.Event | None,
+        *,
+        is_thorough: bool = False,
+    ) -> Wake:
+        """Wait until nothing is left to wait for or, for who is not thorough, for any news.
 
         An outage during the wait does not end it: the bell rings when the server is back.
         """
@@ -93,10 +107,12 @@ class RemoteAccess(ABC, Generic[R]):
             left = self._left(seconds_left, is_patient)
             patience = deadline - self._clock.monotonic()
             if left <= 0 or patience <= 0:
-                return left <= 0
-            bell.wait(topic, seen, min(left, patience, LOOK_S), stop)
+                return Wake.WORK if left <= 0 else Wake.NOTHING
+            has_news = bell.wait(topic, seen, min(left, patience, LOOK_S), stop)
+            if has_news and not is_thorough:
+                return Wake.NEWS
             is_patient = True
-        return False
+        return Wake.NOTHING
 
     def _left(self, seconds_left: Callable[[R], float], is_patient: bool) -> float:
         try:

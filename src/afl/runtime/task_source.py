@@ -43,6 +43,7 @@ from afl.runtime.persistence import (
     IterationChanges,
     PersistenceAPI,
     View,
+    Wake,
 )
 from afl.runtime.stacks import raised_at
 from afl.runtime.types import StepId
@@ -155,6 +156,8 @@ class TaskSource:
         self._run = run or run_shared
         self._guard = guard
         self._clock = clock
+        #: Whether something new was announced, and nobody has looked what.
+        self._is_told = False
         #: The names of the last claim, and what was asked for along with results since.
         self._next: tuple[Sequence[str], dict[Room, NextClaim]] = ((), {})
 
@@ -168,8 +171,14 @@ class TaskSource:
         names = self._names()
         if not names:
             return []
+        is_told, self._is_told = self._is_told, False
         tasks = self._store.claim_tasks(
-            names, limit, task_list=self._task_list, owner=self._owner, lease_ms=self._lease_ms
+            names,
+            limit,
+            task_list=self._task_list,
+            owner=self._owner,
+            lease_ms=self._lease_ms,
+            is_told=is_told,
         )
         return [TaskWork(each) for each in tasks]
 
@@ -178,7 +187,9 @@ class TaskSource:
         if not names:
             self._clock.wait(stop, timeout)
             return False
-        return self._store.wait_for_work(names, timeout, task_list=self._task_list, stop=stop)
+        woken = self._store.wait_for_news(names, timeout, task_list=self._task_list, stop=stop)
+        self._is_told = woken is Wake.NEWS
+        return woken is not Wake.NOTHING
 
     def extend(self, works: Sequence[TaskWork]) -> list[bool]:
         return self._store.extend_leases([each.claim for each in works], self._lease_ms)

@@ -200,10 +200,12 @@ class MemoryStore(Conveniences):
         task_list: str = DEFAULT_TASK_LIST,
         owner: str | None = None,
         lease_ms: int = DEFAULT_LEASE_MS,
+        is_told: bool = False,
     ) -> list[TaskDefinition]:
         wanted = Wanted.of(task_names, task_list)
         with self._writing():
-            return self._state.claim(wanted, limit, owner or self.owner, self.now_ms(), lease_ms)
+            claim = self._state.claim_waiting if is_told else self._state.claim
+            return claim(wanted, limit, owner or self.owner, self.now_ms(), lease_ms)
 
     def extend_leases(
         self, claims: Sequence[Claim], lease_ms: int = DEFAULT_LEASE_MS

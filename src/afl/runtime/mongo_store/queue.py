@@ -33,6 +33,9 @@ PATIENCE_S = 2.0
 _DUE, _EXACT, _SHORT = 0, 1, 2
 _SEEN = {"seq": 1, "step_id": 1, "state": 1, "version": 1}
 
+#: It waits for no time.
+_NEW = {"not_before": 0}
+
 Pipeline = list[dict[str, Any]]
 
 
@@ -65,7 +68,16 @@ class Claimant(NamedTuple):
 
 def _parts(wanted: Wanted, now: Now, most: int, is_free: bool) -> list[Pipeline]:
     """The first tasks of each kind, in no order among the kinds."""
+    is_due = {"not_before": {"$gt": 0}, "$expr": {"$lte": ["$not_before", now.ms]}}
     parts = []
+    for where, rank in _waiting(wanted):
+        parts.append(_first({**where, **_NEW}, rank, most, is_free))
+        parts.append(_first({**where, **is_due}, _DUE, most, is_free))
+    return [*parts, *_abandoned(wanted, now)]
+
+
+def _waiting(wanted: Wanted) -> Iterable[tuple[Filter, int]]:
+    """What waits, due or not, and the place of its kind."""
     for field, names, rank in (
         ("name", wanted.names, _EXACT),
         ("short_name", wanted.short_names, _SHORT),
@@ -79,10 +91,7 @@ def _parts(wanted: Wanted, now: Now, most: int, is_free: bool) -> list[Pipeline]
                 "held": False,
                 **more,
             }
-            is_due = {"$expr": {"$lte": ["$not_before", now.ms]}}
-            parts.append(_first({**where, "not_before": 0}, rank, most, is_free))
-            parts.append(_first({**where, "not_before": {"$gt": 0}, **is_due}, _DUE, most, is_free))
-    return [*parts, *_abandoned(wanted, now)]
+            yield where, rank
 
 
 def _first(where: Filter, rank: int, most: int, is_free: bool) -> Pipeline:
@@ -169,6 +178,17 @@ def claim(
     return [KIND.record(each) for each in taken]
 
 
+def claim_new(
+    reader: Reader, wanted: Wanted, limit: int, claimant: Claimant, now: Now
+) -> list[TaskDefinition]:
+    """One that waits, if there is one: in a single command, where a look would be another."""
+    if limit > 0:
+        for where, _rank in _waiting(wanted):
+            if taken := _take_first(reader, {**where, **_NEW}, claimant, now):
+                return [KIND.record(each) for each in taken]
+    return []
+
+
 def _candidates(
     reader: Reader, wanted: Wanted, now: Now, most: int, *, is_free: bool
 ) -> list[Document]:
@@ -196,16 +216,16 @@ def _take(
     while seen and len(taken) < limit:
         some, seen = seen[: limit - len(taken)], seen[limit - len(taken) :]
         if len(some) == 1:
-            taken += _take_one(reader, some[0], claimant, now)
+            taken += _take_first(reader, _as_seen(some[0], now), claimant, now)
         else:
             taken += _take_many(reader, some, claimant, now)
 
 
-def _take_one(reader: Reader, seen: Document, claimant: Claimant, now: Now) -> list[Document]:
+def _take_first(reader: Reader, where: Filter, claimant: Claimant, now: Now) -> list[Document]:
     change = _claiming(claimant, new_id(), now)
     try:
         with pymongo.timeout(PATIENCE_S):
-            found = reader.change(TASKS, _as_seen(seen, now), change)
+            found = reader.change(TASKS, where, change, sort=[("seq", 1)])
     except DuplicateKeyError:
         return []  # another task of the same step runs
     return [] if found is None else [found]

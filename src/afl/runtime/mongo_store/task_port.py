@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from afl.db.mongo import Reader, Transaction
 from afl.runtime.entities import TaskDefinition
 from afl.runtime.mongo_store import queue, tasks
 from afl.runtime.mongo_store.access import Access
 from afl.runtime.mongo_store.holding import Holding
-from afl.runtime.persistence import DEFAULT_LEASE_MS, DEFAULT_TASK_LIST, Claim
+from afl.runtime.persistence import DEFAULT_LEASE_MS, DEFAULT_TASK_LIST, Claim, Wake
 
 
 class TaskPort(Access):
@@ -46,11 +46,14 @@ class TaskPort(Access):
         task_list: str = DEFAULT_TASK_LIST,
         owner: str | None = None,
         lease_ms: int = DEFAULT_LEASE_MS,
+        is_told: bool = False,
     ) -> list[TaskDefinition]:
         wanted = queue.Wanted.of(task_names, task_list)
         claimant = queue.Claimant(owner or self.owner, lease_ms)
 
         def claim(reader: Reader) -> list[TaskDefinition]:
+            if is_told:
+                return queue.claim_new(reader, wanted, limit, claimant, self._now)
             return queue.claim(reader, wanted, limit, claimant, self._now)
 
         return self._unhindered(claim)
@@ -74,12 +77,25 @@ class TaskPort(Access):
         task_list: str = DEFAULT_TASK_LIST,
         stop: threading.Event | None = None,
     ) -> bool:
+        return self._wait(
+            tasks.work_topic(task_list), self._seconds_left(names, task_list), timeout, stop
+        )
+
+    def wait_for_news(
+        self,
+        names: Sequence[str],
+        timeout: float | None = None,
+        *,
+        task_list: str = DEFAULT_TASK_LIST,
+        stop: threading.Event | None = None,
+    ) -> Wake:
+        return self._wake(
+            tasks.work_topic(task_list), self._seconds_left(names, task_list), timeout, stop
+        )
+
+    def _seconds_left(self, names: Sequence[str], task_list: str) -> Callable[[Reader], float]:
         wanted = queue.Wanted.of(names, task_list)
-
-        def seconds_left(reader: Reader) -> float:
-            return queue.seconds_left(reader, wanted, self._now)
-
-        return self._wait(tasks.work_topic(task_list), seconds_left, timeout, stop)
+        return lambda reader: queue.seconds_left(reader, wanted, self._now)
 
 
 def _save_task(tx: Transaction, task: TaskDefinition) -> None:

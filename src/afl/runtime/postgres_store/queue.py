@@ -193,10 +193,25 @@ def claim(
     lease_ms: int,
     told: int | None,
 ) -> list[TaskDefinition]:
-    given = _given(wanted, limit, owner, lease_ms, told)
-    if given is None:
-        return []
-    return _claimed(reader.query_all(CLAIM if wanted.short_names else CLAIM_EXACT, given))
+    sql = CLAIM if wanted.short_names else CLAIM_EXACT
+    return _claim(reader, sql, _given(wanted, limit, owner, lease_ms, told))
+
+
+def claim_waiting(
+    reader: Reader,
+    wanted: Wanted,
+    limit: int,
+    owner: str,
+    lease_ms: int,
+    told: int | None,
+) -> list[TaskDefinition]:
+    """Without those of abandoned claims."""
+    sql = CLAIM_WAITING if wanted.short_names else CLAIM_WAITING_EXACT
+    return _claim(reader, sql, _given(wanted, limit, owner, lease_ms, told))
+
+
+def _claim(reader: Reader, sql: str, given: dict[str, Any] | None) -> list[TaskDefinition]:
+    return [] if given is None else _claimed(reader.query_all(sql, given))
 
 
 def fill(tx: Transaction, claiming: Claiming) -> None:

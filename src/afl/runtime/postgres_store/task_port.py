@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from afl.db.postgres import Reader
 from afl.errors import Conflict
 from afl.runtime.entities import TaskDefinition
-from afl.runtime.persistence import DEFAULT_LEASE_MS, DEFAULT_TASK_LIST, Claim
+from afl.runtime.persistence import DEFAULT_LEASE_MS, DEFAULT_TASK_LIST, Claim, Wake
 from afl.runtime.postgres_store import queue, tasks
 from afl.runtime.postgres_store.access import Access
 
@@ -47,13 +47,13 @@ class TaskPort(Access):
         task_list: str = DEFAULT_TASK_LIST,
         owner: str | None = None,
         lease_ms: int = DEFAULT_LEASE_MS,
+        is_told: bool = False,
     ) -> list[TaskDefinition]:
         wanted = queue.Wanted.of(task_names, task_list)
+        claim = queue.claim_waiting if is_told else queue.claim
         for _ in range(_ATTEMPTS):
             try:
-                return self._read(
-                    queue.claim, wanted, limit, owner or self.owner, lease_ms, self._told()
-                )
+                return self._read(claim, wanted, limit, owner or self.owner, lease_ms, self._told())
             except Conflict:
                 continue  # somebody took another task of the same step in the same moment
         return []
@@ -74,9 +74,22 @@ class TaskPort(Access):
         task_list: str = DEFAULT_TASK_LIST,
         stop: threading.Event | None = None,
     ) -> bool:
+        return self._wait(
+            tasks.work_topic(task_list), self._seconds_left(names, task_list), timeout, stop
+        )
+
+    def wait_for_news(
+        self,
+        names: Sequence[str],
+        timeout: float | None = None,
+        *,
+        task_list: str = DEFAULT_TASK_LIST,
+        stop: threading.Event | None = None,
+    ) -> Wake:
+        return self._wake(
+            tasks.work_topic(task_list), self._seconds_left(names, task_list), timeout, stop
+        )
+
+    def _seconds_left(self, names: Sequence[str], task_list: str) -> Callable[[Reader], float]:
         wanted = queue.Wanted.of(names, task_list)
-
-        def seconds_left(reader: Reader) -> float:
-            return queue.seconds_left(reader, wanted, self._told())
-
-        return self._wait(tasks.work_topic(task_list), seconds_left, timeout, stop)
+        return lambda reader: queue.seconds_left(reader, wanted, self._told())

@@ -61,7 +61,7 @@ def _in_order(*parts: str) -> str:
     return "\nUNION ALL\n".join(parts) + "\nORDER BY 1, 2 LIMIT :limit"
 
 
-class _Question(NamedTuple):
+class Question(NamedTuple):
     """For those who have short names, and for those who have none: half of the work."""
 
     full: str
@@ -72,11 +72,9 @@ class _Question(NamedTuple):
         return reader.query_all(sql, {**wanted._asdict(), "limit": limit})
 
 
-CANDIDATES = _Question(
-    _in_order(*_BY_NAME, *_BY_SHORT_NAME, _LAPSED), _in_order(*_BY_NAME, _LAPSED)
-)
+CANDIDATES = Question(_in_order(*_BY_NAME, *_BY_SHORT_NAME, _LAPSED), _in_order(*_BY_NAME, _LAPSED))
 #: Without those of abandoned claims.
-WAITING = _Question(_in_order(*_BY_NAME, *_BY_SHORT_NAME), _in_order(*_BY_NAME))
+WAITING = Question(_in_order(*_BY_NAME, *_BY_SHORT_NAME), _in_order(*_BY_NAME))
 
 #: The next name in the queue that ends in a short one.
 NEXT_NAME = """\
@@ -154,31 +152,22 @@ def _ending_in(reader: Reader, short: str, task_list: str) -> Iterator[str]:
 
 
 def claim(
-    tx: Transaction, wanted: Wanted, limit: int, owner: str, lease_ms: int
+    tx: Transaction, question: Question, wanted: Wanted, limit: int, owner: str, lease_ms: int
 ) -> list[TaskDefinition]:
-    rows = CANDIDATES.rows(tx, wanted, _bounded(limit))
-    return _taken(tx, rows, wanted.now, owner, lease_ms)
+    taken = [
+        claimed(each, owner, wanted.now, lease_ms)
+        for each in _chosen(tx, question.rows(tx, wanted, min(max(limit, 0), _MOST)))
+    ]
+    if taken:
+        tasks.move(tx, taken)
+    return taken
 
 
 def fill(tx: Transaction, claimings: Iterable[Claiming], now: int) -> None:
     """Claim what a decision asks for."""
     for each in claimings:
         wanted = Wanted.of(tx, each.names, each.task_list, now)
-        rows = WAITING.rows(tx, wanted, _bounded(each.limit))
-        each.fill(_taken(tx, rows, now, each.owner, each.lease_ms))
-
-
-def _bounded(limit: int) -> int:
-    return min(max(limit, 0), _MOST)
-
-
-def _taken(
-    tx: Transaction, rows: Sequence[Row], now: int, owner: str, lease_ms: int
-) -> list[TaskDefinition]:
-    taken = [claimed(each, owner, now, lease_ms) for each in _chosen(tx, rows)]
-    if taken:
-        tasks.move(tx, taken)
-    return taken
+        each.fill(claim(tx, WAITING, wanted, each.limit, each.owner, each.lease_ms))
 
 
 def has_work(reader: Reader, wanted: Wanted) -> bool:

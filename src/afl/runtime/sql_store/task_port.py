@@ -45,12 +45,14 @@ class TaskPort(Access):
         task_list: str = DEFAULT_TASK_LIST,
         owner: str | None = None,
         lease_ms: int = DEFAULT_LEASE_MS,
+        is_told: bool = False,
     ) -> list[TaskDefinition]:
         holder = owner or self.owner
 
         def claim(tx: Transaction) -> list[TaskDefinition]:
             wanted = queue.Wanted.of(tx, task_names, task_list, self.now_ms())
-            return queue.claim(tx, wanted, limit, holder, lease_ms)
+            question = queue.WAITING if is_told else queue.CANDIDATES
+            return queue.claim(tx, question, wanted, limit, holder, lease_ms)
 
         return self._write(claim)
 

@@ -80,6 +80,7 @@ def test_a_run_costs_what_it_does(url: str, store: MongoStore) -> None:
         work_all(evaluator)
         assert store.wait_for_run(run_id, 0)
         assert not store.wait_for_work(["t.Ask", "Add"], 0)
+        assert not store.claim_tasks(["t.Ask", "Add"], 9, is_told=True)
     check(seen)
 
 

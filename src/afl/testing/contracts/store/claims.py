@@ -251,6 +251,27 @@ class ClaimContract(StoreExam):
         assert [each.uuid for each in asked.tasks] == (["b"] if self.claims_along else [])
         assert "a" in _claimed(store, "shop.Pay")
 
+    def test_who_is_told_of_something_new_gets_it_and_nothing_that_was_abandoned(
+        self, store: PersistenceAPI, clock: FakeClock
+    ) -> None:
+        """After an outage the news may come before the ends of what seems abandoned."""
+        add_tasks(store, new_task(uuid="lapsed"))
+        claim_one(store, lease_ms=1000)
+        clock.advance(2)
+        assert store.claim_tasks(["Pay"], 9, is_told=True) == []
+        add_tasks(store, new_task(uuid="new"), new_task("shop.Ship"), new_task(held=True))
+        told = store.claim_tasks(["Pay"], 9, owner="worker", lease_ms=4000, is_told=True)
+        assert told == [read_task(store, "new")]
+        assert (told[0].owner, told[0].fence, told[0].deliveries) == ("worker", 1, 1)
+        assert told[0].lease_expires == store.now_ms() + 4000
+        assert store.claim_tasks(["Pay"], 0, is_told=True) == []
+        assert _claimed(store, "shop.Pay") == ["lapsed"]
+
+    def test_who_is_told_gets_no_second_task_of_a_step(self, store: PersistenceAPI) -> None:
+        add_tasks(store, new_task(uuid="a", step_id="x"), new_task(uuid="b", step_id="x"))
+        assert _claimed(store, "shop.Pay", limit=1) == ["a"]
+        assert store.claim_tasks(["shop.Pay", "Pay"], 9, is_told=True) == []
+
     def test_a_commit_that_is_refused_claims_nothing(self, store: PersistenceAPI) -> None:
         add_tasks(store, new_task(uuid="a"))
         asked = Claiming(["shop.Pay"], "default", "worker", 4000, limit=2)

@@ -6,7 +6,7 @@ import threading
 
 from afl.clock import FakeClock
 from afl.runtime.entities import RunnerState, TaskState
-from afl.runtime.persistence import IterationChanges, PersistenceAPI, View
+from afl.runtime.persistence import IterationChanges, PersistenceAPI, View, Wake
 from afl.runtime.types import WorkflowId
 from afl.testing.contracts.store.exam import (
     Background,
@@ -65,6 +65,32 @@ class WaitContract(StoreExam):
         waiter = self.waiting(store, clock)
         add_tasks(store, new_task())
         assert waiter.answer() is True
+
+    def test_who_waits_for_news_hears_of_a_task_and_gets_it(self, store: PersistenceAPI) -> None:
+        def work() -> list[str]:
+            is_told = False
+            while not (tasks := store.claim_tasks(["Pay"], 1, is_told=is_told)):
+                woken = store.wait_for_news(["Pay"])
+                assert woken is not Wake.NOTHING
+                is_told = woken is Wake.NEWS
+            return [each.uuid for each in tasks]
+
+        worker = self.begin(work)
+        add_tasks(store, new_task("Ship", uuid="other"), new_task(uuid="mine"))
+        assert worker.answer() == ["mine"]
+
+    def test_a_look_for_news_returns_at_once(self, store: PersistenceAPI) -> None:
+        assert store.wait_for_news(["Pay"], 0) is Wake.NOTHING
+        add_tasks(store, new_task())
+        assert store.wait_for_news(["Pay"]) is Wake.WORK
+
+    def test_who_waits_for_news_finds_what_was_abandoned(
+        self, store: PersistenceAPI, clock: FakeClock
+    ) -> None:
+        add_tasks(store, new_task())
+        claim_one(store, lease_ms=1000)
+        clock.advance(1)
+        assert store.wait_for_news(["Pay"]) is Wake.WORK
 
     def test_a_decided_task_wakes(self, store: PersistenceAPI, clock: FakeClock) -> None:
         waiter = self.waiting(store, clock)
