@@ -29,6 +29,7 @@ from afl.operations.copying import CopyReport, Differs
 from afl.runtime.entities import RunnerState, ServerDefinition, ServerState, TaskState
 from afl.runtime.persistence import Claim
 from afl.runtime.types import WorkflowId
+from afl.testing.contracts.store.exam import new_run, new_task
 from afl.turns import open_turns
 from afl.turns.stored import StoredTurns
 
@@ -69,6 +70,29 @@ def test_runs_go_on_at_the_destination_with_the_same_keys(
         for item in ("pan", "jug", "mug"):
             assert new.outputs(made[item]) == {"parcel": f"parcel of receipt of {item}"}
             assert runs.status(new.store, made[item]).state == RunnerState.COMPLETED
+
+
+@pytest.mark.parametrize(("source", "target"), PAIRS)
+def test_tasks_that_are_done_come_over_whatever_they_belong_to(
+    source: str, target: str, new_place: NewPlace
+) -> None:
+    here, there = new_place(source), new_place(target)
+    done = {
+        "first": {"runner_id": "record 1", "workflow_id": "run"},
+        "second": {"runner_id": "record 2", "workflow_id": "run"},
+        "of none": {"runner_id": "", "workflow_id": ""},
+        "of one that is gone": {"runner_id": "gone", "workflow_id": "gone"},
+        "of another run": {"runner_id": "record 1", "workflow_id": "gone"},
+    }
+    with closing(open_store(here)) as store:
+        for each in ("record 1", "record 2"):
+            store.save_runner(new_run(uuid=each, workflow_id="run", state=RunnerState.COMPLETED))
+        for name, ids in done.items():
+            store.save_task(new_task(uuid=name, step_id="", state=TaskState.COMPLETED, **ids))
+    parts = {each.kind: each.records for each in copied(here, there).parts}
+    assert parts["task"] == len(done)
+    with closing(open_store(there)) as store:
+        assert {each.uuid for each in store.get_all_tasks()} == done.keys()
 
 
 def test_a_claim_stays_behind_and_its_delivery_counts(new_place: NewPlace) -> None:

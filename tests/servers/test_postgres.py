@@ -10,14 +10,17 @@ import psycopg
 import pytest
 from tests.servers.conftest import PATIENCE_S, until
 
+from afl.clock import SYSTEM_CLOCK, FakeClock
 from afl.db.migrations import Migration, history
 from afl.db.postgres import (
     Cursor,
     PostgresDatabase,
+    Transaction,
     migrate,
     open_postgres,
     schema_version,
 )
+from afl.db.postgres.errors import refusing
 from afl.errors import (
     ConfigurationError,
     Conflict,
@@ -66,7 +69,55 @@ def test_whoever_opens_the_same_url_shares_the_object(url: str) -> None:
 def test_other_settings_for_what_is_open_are_refused(url: str, opened: Opened) -> None:
     opened(open_postgres(url))
     with pytest.raises(ConfigurationError, match="other settings"):
-        open_postgres(url, pool_size=3)
+        open_postgres(url, clock=FakeClock())
+
+
+def test_who_wishes_for_no_number_of_connections_takes_that_of_others(
+    url: str, opened: Opened
+) -> None:
+    first = opened(open_postgres(url))
+    assert first._pool.max_size == 10
+    assert opened(open_postgres(url, pool_size=3)) is first
+    assert opened(open_postgres(url)) is first
+    assert first._pool.max_size == 3
+    with pytest.raises(ConfigurationError, match="pool_size=3"):
+        open_postgres(url, pool_size=4)
+
+
+def test_a_schema_that_is_not_there_is_told_with_what_to_do(url: str, opened: Opened) -> None:
+    database = opened(open_postgres(url.rpartition("test_")[0] + "nowhere"))
+    with pytest.raises(ConfigurationError, match=r"create it first"):
+        migrate(database, "engine", [FIRST])
+
+
+def test_who_may_not_write_is_told_so(url: str, opened: Opened) -> None:
+    owner = opened(open_postgres(url))
+    migrate(owner, "engine", [FIRST])
+    role, schema = f"r{new_id()[-12:]}", url.rpartition("%3D")[2]
+    owner.query(f"CREATE ROLE {role} LOGIN")
+    owner.query(f"GRANT USAGE ON SCHEMA {schema} TO {role}")
+    reader = opened(open_postgres(url.replace("//postgres@", f"//{role}@", 1)))
+
+    def write(tx: Transaction) -> None:
+        with refusing():  # as all do who write what others give them
+            tx.execute("INSERT INTO thing VALUES (1)")
+
+    with pytest.raises(ConfigurationError, match="the rights of the user"):
+        reader.write(write)
+
+
+def test_a_transaction_that_stood_still_may_be_tried_again(url: str, opened: Opened) -> None:
+    """A process that was halted in the middle of it, for longer than the server waits."""
+    database = opened(open_postgres(url))
+
+    def stand_still(cursor: Cursor) -> None:
+        cursor.execute("SET LOCAL idle_in_transaction_session_timeout = '10ms'")
+        SYSTEM_CLOCK.sleep(0.2)
+        cursor.execute("SELECT 1")
+
+    with pytest.raises(StoreUnavailable, match="stood still"):
+        database.transact(stand_still)
+    assert database.query("SELECT 1") == [(1,)]
 
 
 def test_a_transaction_is_applied_as_a_whole_or_not(database: PostgresDatabase) -> None:

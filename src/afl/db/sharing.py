@@ -90,8 +90,8 @@ class Registry(Generic[H]):
                     return found
                 found.close()
                 raise ConfigurationError(
-                    f"{found.place} is open already in this process with other settings {known}; "
-                    "open it everywhere with the same"
+                    f"{found.place} is open already in this process with other settings, such as "
+                    "another clock; open it everywhere with the same"
                 )
             made = make()
             self._open[address] = (made, settings)

@@ -24,6 +24,26 @@ def test_more_than_fits_into_the_cache_is_told_with_what_to_do(error: OperationF
     assert "cacheSizeGB" in str(told)
 
 
+@pytest.mark.parametrize(
+    "code",
+    [6, 7, 24, 43, 46, 89, 100, 133, 134, 202, 237, 262, 290, 317, 9001, 11601, 13388],
+)
+def test_what_may_pass_ends_no_worker(code: int) -> None:
+    told = translated(OperationFailure("not now", code), "mongodb://h:27017/db")
+    assert isinstance(told, StoreUnavailable)
+
+
+def test_what_the_server_calls_retryable_may_be_tried_again() -> None:
+    labels = {"errorLabels": ["RetryableWriteError"]}
+    told = translated(OperationFailure("not now", 1, labels), "mongodb://h:27017/db")
+    assert isinstance(told, StoreUnavailable)
+
+
+def test_a_mistake_of_ours_stays_what_it_is() -> None:
+    error = OperationFailure("unknown operator: $foo", 2)
+    assert translated(error, "mongodb://h:27017/db") is error
+
+
 @pytest.mark.parametrize("code", [91, 189, 11600, 11602])
 @pytest.mark.parametrize("kind", ["writeErrors", "writeConcernErrors"])
 def test_a_server_that_stops_among_many_changes_cannot_be_reached(kind: str, code: int) -> None:

@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from afl.db.mongo.collections import Collection, Index, prepare
+from afl.db.mongo.collections import Collection, Index, prepare, require_prepared
 from afl.db.mongo.database import MongoDatabase, open_mongo
 from afl.db.mongo.transaction import Document, Filter, Reader, Transaction
 from afl.db.mongo.writer import Writer
@@ -24,4 +24,5 @@ __all__ = [
     "Writer",
     "open_mongo",
     "prepare",
+    "require_prepared",
 ]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pymongo import IndexModel
 
 from afl.db.mongo.errors import errors_translated
-from afl.errors import NewerSchema
+from afl.errors import ConfigurationError, NewerSchema
 
 if TYPE_CHECKING:
     from afl.db.mongo.database import MongoDatabase
@@ -68,6 +68,17 @@ def prepare(
             _make(database, each)
         database.majority[SCHEMA].update_one(
             {"_id": component}, {"$max": {"version": version, "oldest": oldest}}, upsert=True
+        )
+
+
+def require_prepared(database: MongoDatabase, component: str, version: int) -> None:
+    """For who must not make anything. Raises ConfigurationError if something is missing, and
+    NewerSchema as `prepare` does."""
+    found = found_version(database, component, version)
+    if found < version:
+        raise ConfigurationError(
+            f"the collections of {component} in {database.place} are those of version {found}, and "
+            f"version {version} is needed; let somebody who may make indexes run `afl migrate`"
         )
 
 

@@ -19,15 +19,24 @@ _DUPLICATE_CODES = {DUPLICATE, 11001}
 #: What an operator can look at, for errors that may pass.
 _PASSING = {
     14031: "its disk is full; make room",
-    50: "the operation took too long; others hold these documents, or it is overloaded",
-    64: "too few members of the replica set confirm writes",
+    **dict.fromkeys(
+        (24, 46, 50, 202, 262),
+        "the operation took too long; others hold these documents, or it is overloaded",
+    ),
+    **dict.fromkeys((64, 100, 134), "too few members of the replica set confirm writes"),
     **dict.fromkeys((91, 11600), "it shuts down at this moment"),
-    **dict.fromkeys((189, 10107, 11602, 13435, 13436), "another member becomes primary; try again"),
+    **dict.fromkeys(
+        (133, 189, 10107, 11602, 13435, 13436), "another member becomes primary; try again"
+    ),
+    **dict.fromkeys((6, 7, 89, 317, 9001), "its members cannot reach each other"),
+    **dict.fromkeys((43, 237, 11601), "somebody ended the operation on the server; try again"),
     112: "others changed the same documents at the same time; try again",
-    246: "the snapshot is not there any more; try again",
-    251: "the transaction was ended by the server; try again",
+    **dict.fromkeys((239, 246), "the snapshot is not there any more; try again"),
+    **dict.fromkeys((251, 290), "the transaction was ended by the server; try again"),
+    **dict.fromkeys((63, 150, 13388), "the cluster moves documents at this moment; try again"),
 }
 _TRANSIENT, _UNKNOWN = "TransientTransactionError", "UnknownTransactionCommitResult"
+_RETRYABLE = "RetryableWriteError"
 
 
 def is_transient(error: BaseException) -> bool:
@@ -91,7 +100,7 @@ def _of_server(error: errors.OperationFailure, place: str) -> AflError | Excepti
     for code, advice in _PASSING.items():
         if code in codes:
             return StoreUnavailable(f"{place}: {advice} ({_text(error)})")
-    if is_transient(error) or is_unknown(error):
+    if is_transient(error) or is_unknown(error) or error.has_error_label(_RETRYABLE):
         return StoreUnavailable(f"{place}: {_text(error)}; try again")
     return error
 

@@ -27,10 +27,12 @@ from afl.db.postgres.transaction import CHANNEL, Reader, Transaction
 from afl.db.postgres.wire import Connection, Parameters, Row
 from afl.db.remote_bell import RemoteBell
 from afl.db.sharing import Held, Registry
+from afl.errors import ConfigurationError
 
 T = TypeVar("T")
 Cursor: TypeAlias = "psycopg.Cursor[Row]"
 
+_POOL_SIZE = 10  # where nobody wishes for another number
 _PATIENCE_S = 30.0  # for a connection to come free
 #: How long to wait at a time. Who comes back is last again, so only the first looks are quick.
 _LOOKS_S = (0.05, 0.2, 1.0)
@@ -45,23 +47,26 @@ logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())
 
 
 class PostgresDatabase(Held):
-    """`pool_size` connections at most, and one more that listens, opened when they are needed.
-    `clock` counts how long waits at the bell last.
+    """`pool_size` connections at most, or ten, and one more that listens, opened when they are
+    needed. `clock` counts how long waits at the bell last.
 
     Raises ConfigurationError for a URL that cannot be; that nobody answers there shows at the
     first call.
     """
 
-    def __init__(self, url: str, *, pool_size: int = 10, clock: Clock = SYSTEM_CLOCK) -> None:
+    def __init__(
+        self, url: str, *, pool_size: int | None = None, clock: Clock = SYSTEM_CLOCK
+    ) -> None:
         info = connection_info(url)
         super().__init__(place_of(info))
+        self._wished_size = pool_size
         self._connects = _Connects()
         self._pool: ConnectionPool[Connection] = ConnectionPool(
             info,
             connection_class=self._connects.connection_class(),
             kwargs={"autocommit": True},
             min_size=0,
-            max_size=pool_size,
+            max_size=pool_size or _POOL_SIZE,
             open=True,
             configure=_configure,
             check=_require_open,
@@ -76,6 +81,21 @@ class PostgresDatabase(Held):
             clock=clock,
             guard=self.check,
         )
+
+    def wish(self, pool_size: int | None) -> None:
+        """Have so many connections, for all who share them. None is no wish. Raises
+        ConfigurationError if somebody has wished for another number."""
+        with self._holding:
+            if pool_size is None or pool_size == self._wished_size:
+                return
+            if self._wished_size is not None:
+                raise ConfigurationError(
+                    f"{self.place} is open already in this process with pool_size="
+                    f"{self._wished_size}, and its connections are shared; say the same number "
+                    "everywhere, or in one place only"
+                )
+            self._wished_size = pool_size
+            self._pool.resize(0, pool_size)
 
     def query(self, sql: str, parameters: Parameters = ()) -> list[Row]:
         """Run one statement, which is committed when this returns; its rows.
@@ -283,14 +303,20 @@ _registry: Registry[PostgresDatabase] = Registry()
 
 
 def open_postgres(
-    url: str, *, pool_size: int = 10, clock: Clock = SYSTEM_CLOCK
+    url: str, *, pool_size: int | None = None, clock: Clock = SYSTEM_CLOCK
 ) -> PostgresDatabase:
     """The database at a URL (`postgresql://user:password@host:5432/database`).
 
     Whoever opens the same URL again shares the object; each must close it. Raises
-    ConfigurationError for a URL that cannot be, and if it is open already with other settings.
+    ConfigurationError for a URL that cannot be, and if it is open already with another clock or
+    another wish for its `pool_size`.
     """
-    settings = (pool_size, clock)
-    return _registry.open(
-        url, settings, lambda: PostgresDatabase(url, pool_size=pool_size, clock=clock)
+    database = _registry.open(
+        url, (clock,), lambda: PostgresDatabase(url, pool_size=pool_size, clock=clock)
     )
+    try:
+        database.wish(pool_size)
+    except BaseException:
+        database.close()
+        raise
+    return database

@@ -18,6 +18,11 @@ _REFUSED = (
     errors.InvalidCatalogName,
     errors.InsufficientPrivilege,
 )
+#: Statements of ours are right; so the tables are not those that they were written for.
+_NOT_OURS = (errors.UndefinedTable, errors.UndefinedColumn, errors.InvalidSchemaName)
+#: The server ended a transaction that took too long, and nothing of it is there. Not every version
+#: of the driver has a name for them.
+_STOOD_STILL = {"25P03", "25P04"}
 #: What an operator can look at, for errors that may pass.
 _PASSING: dict[type[psycopg.Error], str] = {
     PoolTimeout: "all connections of this process are in use; is a transaction stuck?",
@@ -41,10 +46,20 @@ def translated(error: Exception, place: str) -> AflError | Exception:
             f"{place} refuses us ({_text(error)}); look at the database, user and password in "
             "the URL, and at the rights of the user"
         )
+    if isinstance(error, _NOT_OURS):
+        return ConfigurationError(
+            f"{place} has no such tables ({_text(error)}); run `afl migrate`, and if the URL names "
+            "a schema (search_path), create it first"
+        )
     if isinstance(error, errors.UniqueViolation):
         return Conflict(f"already there: {_text(error)}")
     if isinstance(error, errors.InFailedSqlTransaction):
         return StoreMisused("this transaction was undone after an error; let that error out")
+    if isinstance(error, psycopg.Error) and error.sqlstate in _STOOD_STILL:
+        return StoreUnavailable(
+            f"{place}: this process stood still inside of a transaction, which the server ended; "
+            f"try again ({_text(error)})"
+        )
     for kind, advice in _PASSING.items():
         if isinstance(error, kind):
             return StoreUnavailable(f"{place}: {advice} ({_text(error)})")
@@ -92,23 +107,30 @@ def errors_translated(place: str) -> Iterator[None]:
         raise meaning from error
 
 
+#: What the server says of a value that does not fit its column.
+_WRONG_KIND = (
+    errors.DataError,
+    errors.NotNullViolation,
+    errors.DatatypeMismatch,
+    errors.CannotCoerce,
+    errors.IndeterminateDatatype,
+    errors.UndefinedFunction,
+)
+
+
 @contextmanager
 def refusing() -> Iterator[None]:
     """Raise StoreMisused where a value cannot be kept; all else comes out as it is."""
     try:
         yield
-    except errors.InvalidSqlStatementName:
-        raise  # no value of ours: somebody between us and the server has forgotten a statement
     except UnicodeEncodeError as error:
         raise not_text(error) from error
     except (errors.NumericValueOutOfRange, OverflowError) as error:
         raise too_large_number() from error
     except errors.ProgramLimitExceeded as error:
         raise StoreMisused(f"a name or key is too long: {error}; use a shorter one") from error
-    except (
-        errors.DataError,
-        errors.NotNullViolation,
-        errors.DatatypeMismatch,
-        errors.ProgrammingError,
-    ) as error:
+    except (*_WRONG_KIND, errors.ProgrammingError) as error:
+        # What has a code and is none of these is about rights, tables or connections, not values.
+        if error.sqlstate is not None and not isinstance(error, _WRONG_KIND):
+            raise
         raise StoreMisused(f"a field has a value of the wrong kind: {error}") from error

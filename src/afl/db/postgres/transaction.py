@@ -119,6 +119,11 @@ class Transaction(Reader):
             raise StoreMisused(_UNDONE)
         return self._now
 
+    def read_clock(self) -> int:
+        """The time at this moment: later than whatever a lock has let us see."""
+        ((now,),) = self.query_all(_CLOCK, {"told": self.told})
+        return int(now)
+
     def execute(self, sql: str, parameters: Parameters = ()) -> int:
         """Run one statement; the number of rows it inserted, changed or deleted."""
         return self._run(sql, parameters).size

@@ -113,6 +113,7 @@ def _copied(here: _Place, there: _Place, pace: Pace) -> Iterator[PartReport]:
     runs = RunCopy(here.store, there.store, tasks, pace)
     runs.copy(before.runs)
     yield from runs.reports
+    tasks.copy_strays(before.runs)
     # First the keys that keep effects from being doubled, then what may have such effects.
     yield from copy_rows(here.keys, there.keys, pace)
     yield _copied_turns(here.turns, there.turns, pace)

@@ -15,7 +15,7 @@ R = TypeVar("R")
 
 #: Records that are read, and written, at once.
 AT_ONCE = 200
-#: Completed tasks belong to their runs; these may also wait for somebody by themselves.
+#: These may wait for somebody; completed ones are copied with their runs.
 _WAITING_STATES = tuple(each for each in TaskState if each != TaskState.COMPLETED)
 
 

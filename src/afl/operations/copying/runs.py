@@ -14,7 +14,6 @@ from afl.runtime.entities import (
     EventDefinition,
     LogDefinition,
     RunnerDefinition,
-    TaskDefinition,
 )
 from afl.runtime.listing import pages_of
 from afl.runtime.persistence import IterationChanges, PersistenceAPI
@@ -46,14 +45,15 @@ class RunCopy:
 
     def copy(self, heads: Sequence[Head]) -> None:
         self._pace.began("runs", len(heads))
-        #: A run may have several records; its work is there once.
+        #: A run may have several records, each with tasks of its own; its steps are there once.
         done: set[str] = set()
         for some in some_at_once(heads, _RUNS_AT_ONCE):
             self._copy_records(some)
-            new = {each.workflow_id: each for each in some if each.workflow_id not in done}
+            new = dict.fromkeys(each.workflow_id for each in some if each.workflow_id not in done)
             done |= new.keys()
             self._copy_steps([WorkflowId(each) for each in new])
-            self._copy_work(list(new.values()))
+            self._copy_tasks(some)
+            self._copy_events([WorkflowId(each) for each in new])
             self._copy_logs(sorted({each.uuid for each in some} | new.keys()))
             self._pace.went_on(len(some))
 
@@ -90,26 +90,17 @@ class RunCopy:
 
     # Tasks that are over, and events that other code keeps; the others are tasks
 
-    def _copy_work(self, heads: Sequence[Head]) -> None:
-        events: list[EventDefinition] = []
+    def _copy_tasks(self, heads: Sequence[Head]) -> None:
+        found = chain.from_iterable(self._source.get_tasks_by_runner(each.uuid) for each in heads)
+        self._tasks.copy(each for each in found if each.is_over)
 
-        def over() -> Iterator[TaskDefinition]:
-            for each in heads:
-                tasks = self._source.get_tasks_by_runner(each.uuid)
-                yield from (task for task in tasks if task.is_over)
-                events.extend(self._events_of(WorkflowId(each.workflow_id), tasks))
-
-        self._tasks.copy(over())
-        for some in some_at_once(events):
-            given = {str(each.id): each for each in some}
+    def _copy_events(self, workflow_ids: Sequence[WorkflowId]) -> None:
+        found = chain.from_iterable(map(self._source.get_events_by_workflow, workflow_ids))
+        for some in some_at_once(found):
+            tasks = self._source.changed_tasks({str(each.id): -1 for each in some})
+            of_tasks = {each.uuid for each in tasks if each.data_type == EVENT_DATA}
+            given = {str(each.id): each for each in some if each.id not in of_tasks}
             self._events.bring(given, self._found_events, self._add_events, facts_of)
-
-    def _events_of(
-        self, workflow_id: WorkflowId, tasks: Sequence[TaskDefinition]
-    ) -> Iterator[EventDefinition]:
-        of_tasks = {each.uuid for each in tasks if each.data_type == EVENT_DATA}
-        found = self._source.get_events_by_workflow(workflow_id)
-        return (each for each in found if each.id not in of_tasks)
 
     def _found_events(self, ids: Sequence[str]) -> dict[str, EventDefinition]:
         found = (self._target.get_event(EventId(each)) for each in ids)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from afl.operations.copying.listing import some_at_once
+from afl.operations.copying.listing import AT_ONCE, Head, some_at_once
 from afl.operations.copying.progress import Pace, Part, PartReport, facts_of
 from afl.runtime.entities import TaskDefinition, TaskState
+from afl.runtime.listing import TaskQuery, pages_of
 from afl.runtime.persistence import IterationChanges, PersistenceAPI
 
 
@@ -32,11 +33,19 @@ class TaskCopy:
             self.copy([by_id[each] for each in some if each in by_id])
             self._pace.went_on(len(some))
 
+    def copy_strays(self, heads: Iterable[Head]) -> None:
+        """Those that were done and belong to no run, or to a record of one that is gone."""
+        runs = {(each.uuid, each.workflow_id) for each in heads}
+        query = TaskQuery(TaskState.COMPLETED)
+        newest_first = pages_of(lambda cursor: self._source.list_tasks(query, AT_ONCE, cursor))
+        strays = [e for e in newest_first if (e.runner_id, e.workflow_id) not in runs]
+        self.copy(strays[::-1])
+
     def copy(self, tasks: Iterable[TaskDefinition]) -> None:
         for some in some_at_once(tasks):
             given = {each.uuid: unclaimed(each) for each in some if each.uuid not in self._done}
             self._part.bring(given, self._found, self._add, facts_of)
-            # Those that are completed are seen once, with their run.
+            # Those that are completed are seen once, with their run or without one.
             self._done.update(e.uuid for e in some if e.state != TaskState.COMPLETED)
             self._pace.went_on(0)
 

@@ -8,7 +8,15 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import pymongo
 
 from afl.clock import SYSTEM_CLOCK, Clock
-from afl.db.mongo import MongoDatabase, Reader, Transaction, Writer, open_mongo, prepare
+from afl.db.mongo import (
+    MongoDatabase,
+    Reader,
+    Transaction,
+    Writer,
+    open_mongo,
+    prepare,
+    require_prepared,
+)
 from afl.db.mongo.database import Client
 from afl.db.mongo.errors import refusing
 from afl.errors import StoreUnavailable
@@ -43,6 +51,8 @@ class Access(RemoteAccess[Reader]):
             self.database.require_replica_set()
             if creates_indexes:
                 prepare(self.database, COMPONENT, VERSION, COLLECTIONS)
+            else:
+                require_prepared(self.database, COMPONENT, VERSION)
         except BaseException:
             self.database.close()
             raise

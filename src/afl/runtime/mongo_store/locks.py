@@ -3,13 +3,19 @@
 A lock keeps the length it was given for beside its end: an end further ahead than that comes from
 a clock that was set back, and counts as over. The server removes locks that nobody has held for an
 hour.
+
+The time of a command is that of its beginning, and it may wait for a document: a lock that
+somebody took meanwhile would seem to come from the future. So who wants one looks first, and takes
+it only as it was seen: the time of that change is later than whatever was seen.
 """
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from afl.db.mongo import Reader
+from pymongo.errors import DuplicateKeyError
+
+from afl.db.mongo import Document, Reader
 from afl.errors import Conflict
 from afl.runtime.entities import LockDefinition, LockMetaData
 from afl.runtime.mongo_store.documents import Documents
@@ -17,6 +23,8 @@ from afl.runtime.mongo_store.schema import LOCKS
 from afl.runtime.mongo_store.times import Now, literal
 
 KIND = Documents(LOCKS, LockDefinition, key="key")
+
+Change = list[dict[str, Any]]
 
 _HOUR_MS = 3_600_000
 _LONGEST_MS = 10 * 365 * 24 * _HOUR_MS
@@ -32,28 +40,38 @@ class Holder(NamedTuple):
 def acquire(
     reader: Reader, holder: Holder, duration_ms: int, meta: LockMetaData | None, now: Now
 ) -> bool:
-    change: list[dict[str, Any]] = [
-        {"$set": _taken(holder, duration_ms, meta, now)},
-        {"$unset": "is_new"},
-    ]
-    is_mine = {"$eq": ["$owner", literal(holder.owner)]}
-    is_free = {"$expr": {"$or": [is_mine, {"$not": [_held(now)]}]}}
-    if reader.change(LOCKS, {"_id": holder.key, **is_free}, change) is not None:
-        return True
-    try:
-        # No lock is like this, so one that is there is in the way.
-        reader.change(LOCKS, {"_id": holder.key, "is_new": True}, change, upsert=True)
-    except Exception as error:
-        if _is_there(error):
+    change: Change = [{"$set": _taken(holder, duration_ms, meta, now)}, {"$unset": "is_new"}]
+    seen = _seen(reader, holder)
+    while not _is_taken_as_seen(reader, holder, seen, change, now):
+        before, seen = seen, _seen(reader, holder)
+        if seen == before:
             return False
-        raise
+        # It was taken, or the holder itself extended or released it: look at that.
     return True
 
 
-def _is_there(error: Exception) -> bool:
-    from pymongo.errors import DuplicateKeyError
+def _seen(reader: Reader, holder: Holder) -> Document | None:
+    fields = dict.fromkeys(("owner", "expires_at", "length_ms"), 1)
+    return reader.one(LOCKS, {"_id": holder.key}, fields=fields)
 
-    return isinstance(error, DuplicateKeyError | Conflict)
+
+def _is_taken_as_seen(
+    reader: Reader, holder: Holder, seen: Document | None, change: Change, now: Now
+) -> bool:
+    if seen is None:
+        return _is_made(reader, holder, change)
+    is_mine = {"$eq": ["$owner", literal(holder.owner)]}
+    is_free = {"$expr": {"$or": [is_mine, {"$not": [_held(now)]}]}}
+    return reader.change(LOCKS, {**seen, **is_free}, change) is not None
+
+
+def _is_made(reader: Reader, holder: Holder, change: Change) -> bool:
+    try:
+        # No lock is like this, so one that is there is in the way.
+        reader.change(LOCKS, {"_id": holder.key, "is_new": True}, change, upsert=True)
+    except (DuplicateKeyError, Conflict):
+        return False
+    return True
 
 
 def _taken(holder: Holder, duration_ms: int, meta: LockMetaData | None, now: Now) -> dict[str, Any]:

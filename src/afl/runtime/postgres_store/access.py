@@ -31,7 +31,7 @@ class Access(RemoteAccess[Reader]):
         self,
         url: str,
         owner: str | None,
-        pool_size: int,
+        pool_size: int | None,
         clock: Clock = SYSTEM_CLOCK,
         told: Told | None = None,
     ) -> None:

@@ -2,7 +2,8 @@
 """Locks: who holds them, by the server's clock.
 
 A lock keeps the length it was given for beside its end: an end further ahead than that comes from
-a clock that was set back, and counts as over.
+a clock that was set back, and counts as over. So whoever judges a lock must have a time that is
+later than the writing of it: they take their turn first, and ask for the time then.
 """
 
 from __future__ import annotations
@@ -27,10 +28,11 @@ UPDATE afl_lock SET expires_at = {_NOW} + %(duration)s, length_ms = %(duration)s
 WHERE "key" = %(key)s AND owner = %(owner)s AND {_HELD}"""
 _RELEASE = f"""{_CLOCK}
 DELETE FROM afl_lock WHERE "key" = %(key)s AND owner = %(owner)s AND {_HELD}"""
-#: Some at a time, and none that somebody is just about to take.
+#: Some at a time, and none that somebody is just about to take. Others are not in our turn: what
+#: seems to come from the future may have been taken while this looked.
 _CLEAN = f"""{_CLOCK}
 DELETE FROM afl_lock WHERE seq = ANY (ARRAY (
-    SELECT seq FROM afl_lock WHERE NOT ({_HELD}) LIMIT 100 FOR UPDATE SKIP LOCKED
+    SELECT seq FROM afl_lock WHERE expires_at <= {_NOW} LIMIT 100 FOR UPDATE SKIP LOCKED
 ))"""
 
 
@@ -42,14 +44,20 @@ class Holder(NamedTuple):
 
 
 def acquire(tx: Transaction, holder: Holder, duration_ms: int, meta: LockMetaData | None) -> bool:
-    tx.lock(f"lock:{holder.key}")
-    found = check(tx, holder.key, tx.now)
+    now = _take_turn(tx, holder)
+    found = check(tx, holder.key, now)
     if found is not None and found.owner != holder.owner:
         return False
-    tx.execute(_CLEAN, {"told": tx.now})
-    lock = LockDefinition(holder.key, tx.now, tx.now + duration_ms, meta, holder.owner)
+    tx.execute(_CLEAN, {"told": now})
+    lock = LockDefinition(holder.key, now, now + duration_ms, meta, holder.owner)
     tx.execute(_SAVE, [*LOCKS.row(lock), duration_ms])
     return True
+
+
+def _take_turn(tx: Transaction, holder: Holder) -> int:
+    """The time, while nobody else changes this lock."""
+    tx.lock(f"lock:{holder.key}")
+    return tx.read_clock()
 
 
 def check(reader: Reader, key: str, told: int | None) -> LockDefinition | None:
@@ -58,12 +66,14 @@ def check(reader: Reader, key: str, told: int | None) -> LockDefinition | None:
 
 
 def extend(tx: Transaction, holder: Holder, duration_ms: int) -> bool:
-    values = {**holder._asdict(), "duration": duration_ms, "told": tx.now}
+    now = _take_turn(tx, holder)
+    values = {**holder._asdict(), "duration": duration_ms, "told": now}
     return tx.execute(_EXTEND, values) > 0
 
 
 def release(tx: Transaction, holder: Holder) -> bool:
-    return tx.execute(_RELEASE, {**holder._asdict(), "told": tx.now}) > 0
+    now = _take_turn(tx, holder)
+    return tx.execute(_RELEASE, {**holder._asdict(), "told": now}) > 0
 
 
 def held(reader: Reader, told: int | None) -> list[LockDefinition]:

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from afl.clock import SYSTEM_CLOCK, Clock
 from afl.db.postgres import Transaction
+from afl.db.postgres.errors import refusing
 from afl.runtime.conveniences import Conveniences
 from afl.runtime.persistence import Decision, IterationChanges
 from afl.runtime.postgres_store.catalog_port import CatalogPort
@@ -28,9 +29,9 @@ class PostgresStore(StepPort, TaskPort, RunPort, ListPort, CatalogPort, Convenie
 
     `url` is `postgresql://user:password@host:5432/database`. `owner` is who claims tasks and holds
     locks where nobody else is named; a fresh id unless it is given. `pool_size` is how many
-    connections this process uses at most, beside one that listens; everything that opens the same
-    URL in a process shares them. `clock` counts how long waits last, and `told` is the time in
-    place of the server's: both are for tests.
+    connections this process uses at most, beside one that listens: ten, unless somebody says
+    otherwise; everything that opens the same URL in a process shares them. `clock` counts how long
+    waits last, and `told` is the time in place of the server's: both are for tests.
 
     Decisions of a process that wait together share a transaction. Those about different runs, in
     different processes, do not wait for each other. Raises ConfigurationError for a URL that
@@ -43,7 +44,7 @@ class PostgresStore(StepPort, TaskPort, RunPort, ListPort, CatalogPort, Convenie
         url: str,
         *,
         owner: str | None = None,
-        pool_size: int = 10,
+        pool_size: int | None = None,
         clock: Clock = SYSTEM_CLOCK,
         told: Told | None = None,
     ) -> None:
@@ -76,5 +77,6 @@ class PostgresStore(StepPort, TaskPort, RunPort, ListPort, CatalogPort, Convenie
 def _decided(tx: Transaction, decision: Decision[T]) -> T:
     holding = Holding(tx)
     changes, answer = decision(PostgresView(tx, holding))
-    apply(tx, changes, holding)
+    with refusing():
+        apply(tx, changes, holding)
     return answer

@@ -16,6 +16,7 @@ from tests.unit.runtime.mongo_store.conftest import Opened
 import afl
 from afl.db.mongo.collections import SCHEMA
 from afl.errors import ConfigurationError, NewerSchema, StoreClosed, StoreMisused
+from afl.runtime.entities import TaskDefinition
 from afl.runtime.mongo_store import MongoStore
 from afl.runtime.mongo_store.schema import COMPONENT, VERSION
 from afl.runtime.persistence import IterationChanges, PersistenceAPI
@@ -121,6 +122,24 @@ def test_collections_that_only_a_newer_release_understands_are_refused(url: str)
         MongoStore(url)
 
 
+def test_who_makes_no_collections_is_refused_as_well(url: str) -> None:
+    with (
+        written_by(url, VERSION + 1, oldest=VERSION + 1),
+        pytest.raises(NewerSchema),
+    ):
+        MongoStore(url, create_indexes=False)
+
+
+def test_who_makes_no_collections_needs_them(url: str) -> None:
+    with (
+        written_by(url, VERSION - 1, oldest=1),
+        pytest.raises(ConfigurationError, match="afl migrate"),
+    ):
+        MongoStore(url, create_indexes=False)
+    with MongoStore(url, create_indexes=False) as store:
+        assert store.get_all_tasks() == []
+
+
 def test_an_older_program_goes_on_beside_a_newer_one(url: str) -> None:
     with written_by(url, VERSION + 1, oldest=VERSION), MongoStore(url) as store:
         add_tasks(store, new_task())
@@ -180,11 +199,17 @@ def test_names_that_mean_something_to_the_server_are_only_names(store: MongoStor
     assert [each.owner for each in store.get_all_locks()] == ["$owner"]
 
 
+def _decide(store: PersistenceAPI, task: TaskDefinition) -> None:
+    store.decide(lambda _view: (IterationChanges(created_tasks=[task]), None))
+
+
 @pytest.mark.parametrize(
     ("write", "words"),
     [
         (lambda store: store.save_task(new_task(data={"x": "\ud800"})), "not valid Unicode"),
         (lambda store: store.save_task(new_task(owner="\ud800")), "not valid Unicode"),
+        (lambda store: _decide(store, new_task(workflow_id="\ud800")), "not valid Unicode"),
+        (lambda store: _decide(store, new_task(workflow_id="w", fence=2**64)), "64 bits"),
         (lambda store: store.save_task(new_task(fence=2**64)), "64 bits"),
         (lambda store: store.save_task(new_task(data={"x": float("nan")})), "NaN"),
         (lambda store: store.save_task(new_task(data={"x": "x" * 17_000_000})), "16 MB"),

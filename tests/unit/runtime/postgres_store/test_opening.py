@@ -12,6 +12,7 @@ from tests.unit.runtime.postgres_store.conftest import Opened
 
 import afl
 from afl.errors import ConfigurationError, StoreClosed, StoreMisused
+from afl.runtime.entities import TaskDefinition
 from afl.runtime.persistence import IterationChanges, PersistenceAPI
 from afl.runtime.postgres_store import PostgresStore
 from afl.runtime.types import WorkflowId
@@ -87,11 +88,17 @@ def test_processes_wake_each_other(url: str, store: PostgresStore) -> None:
     assert worker.returncode == 0
 
 
+def _decide(store: PersistenceAPI, task: TaskDefinition) -> None:
+    store.decide(lambda _view: (IterationChanges(created_tasks=[task]), None))
+
+
 @pytest.mark.parametrize(
     ("write", "words"),
     [
         (lambda store: store.save_task(new_task(data={"x": "\ud800"})), "not valid Unicode"),
         (lambda store: store.save_task(new_task(owner="\ud800")), "not valid Unicode"),
+        (lambda store: _decide(store, new_task(workflow_id="\ud800")), "not valid Unicode"),
+        (lambda store: _decide(store, new_task(workflow_id="w", fence=2**64)), "64 bits"),
         (lambda store: store.save_task(new_task(fence=2**64)), "64 bits"),
         (lambda store: store.save_task(new_task(owner=None)), "wrong kind"),
         (lambda store: store.save_task(new_task(created="now")), "wrong kind"),
