@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from afl.clock import FakeClock
 from afl.testing.contracts.turns.machine import TurnMachine
-from afl.turns import rules
+from afl.turns import outside, rules
 from afl.turns.api import Claim, Delta, Ending, TurnRecord, TurnState, TurnStore
 from afl.turns.errors import StaleTurn
 from afl.turns.memory import MemoryTurns
@@ -164,6 +164,15 @@ def numbered_anew(
     return (said, delta) if turn.saying else (said, replace(delta, number=1))
 
 
+def unheard(shelf: Any, turn: TurnRecord, known: int) -> bool:
+    """An answer that came while the turn was being done is not noticed when that waits."""
+    return False
+
+
+def overruled(shelf: Any, turn: TurnRecord, entries: Any) -> None:
+    """An answer that somebody was thanked for is thrown away."""
+
+
 IS_VOID, SAID = rules.is_void, rules.said
 BEGAN, CLAIMED, EXTENDED = rules.began, rules.claimed, rules.extended
 FINISHED, PAUSED = rules.finished, rules.paused
@@ -186,15 +195,21 @@ MISTAKES = [
     ("said", unmarked),
     ("said", numbered_anew),
 ]
+MISTAKES_WITH_PEOPLE = [("came_since", unheard), ("require_unanswered", overruled)]
+ALL_MISTAKES = [
+    *((rules, *each) for each in MISTAKES),
+    *((outside, *each) for each in MISTAKES_WITH_PEOPLE),
+]
 
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
-    ("rule", "mistake"), [pytest.param(*each, id=each[1].__name__) for each in MISTAKES]
+    ("module", "rule", "mistake"),
+    [pytest.param(*each, id=each[-1].__name__) for each in ALL_MISTAKES],
 )
 def test_the_machine_finds_a_store_whose_turns_are(
-    monkeypatch: pytest.MonkeyPatch, rule: str, mistake: Any
+    monkeypatch: pytest.MonkeyPatch, module: Any, rule: str, mistake: Any
 ) -> None:
-    monkeypatch.setattr(rules, rule, mistake)
+    monkeypatch.setattr(module, rule, mistake)
     with pytest.raises((AssertionError, ExceptionGroup)):
         search(MemoryMachine, 3000)  # far more than it takes

@@ -30,6 +30,7 @@ from afl.agents.shapes import Field, Shape
 from afl.agents.tools import Tool, content_of
 from afl.clock import SYSTEM_CLOCK, Clock
 from afl.errors import UsageError
+from afl.turns.effects import current_effect
 from afl.turns.errors import JournalMismatch, JournalUnavailable, OutcomeUnknown, StaleTurn
 
 Output = TypeVar("Output")
@@ -213,6 +214,8 @@ class _Evaluation(Generic[Output]):
         try:
             result = await self._terms.recorder.tool(call, partial(self._use, tool, call))
         except OutcomeUnknown as unknown:  # of a recorder that has nobody to ask
+            if _is_repeat():
+                raise  # whoever called this agent as a tool asks again
             result = _failed(call, unknown)
         self._session.append(ToolUsed(call, result, clock.monotonic() - began))
         self._terms.on_progress()
@@ -223,8 +226,11 @@ class _Evaluation(Generic[Output]):
             value = await self._calling.function(partial(tool.call, call.arguments))
         except _LEAVING:
             raise
-        except Exception as error:  # the model reads it and may try something else
-            return _failed(call, error)
+        except Exception as error:
+            if isinstance(error, OSError) and _is_repeat():
+                # Nobody was reached now; who was reached before may have acted.
+                raise OutcomeUnknown(_text_of(error)) from error
+            return _failed(call, error)  # the model reads it and may try something else
         return ToolResult(call.id, content_of(value))
 
 
@@ -235,8 +241,18 @@ def _counted(terms: Terms) -> Listener | None:
     return together(quick(lambda _: terms.on_progress()), terms.listener)
 
 
+def _is_repeat() -> bool:
+    """Whether this is part of a call that was made before, and nobody knows what came of it."""
+    effect = current_effect()
+    return effect is not None and effect.is_repeat
+
+
 def _failed(call: ToolCall, error: Exception) -> ToolResult:
-    return ToolResult(call.id, str(error) or type(error).__name__, is_error=True)
+    return ToolResult(call.id, _text_of(error), is_error=True)
+
+
+def _text_of(error: Exception) -> str:
+    return str(error) or type(error).__name__
 
 
 def _answer_shape(prompt: Prompt[Any]) -> Shape:

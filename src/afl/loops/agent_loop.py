@@ -302,6 +302,12 @@ class AgentLoop(
                     around.enter_context(self._durable.handing_over(stop))
             super().work(stop, **options)
 
+    @property
+    def unready_reason(self) -> str | None:
+        # Turns of the store may come all the same, so the consumer does not know of it.
+        outage = None if self._durable is None else self._durable.mailbox.outage
+        return super().unready_reason or outage
+
     def look(self) -> None:
         """Look for work now. From any thread."""
         if self._consumer is not None:

@@ -15,13 +15,13 @@ from datetime import timedelta
 from functools import partial
 from typing import Any, Literal, NoReturn, TypeVar
 
-import msgspec
-
 from afl.agents.calling import Calling
 from afl.clock import Clock
 from afl.errors import StoreUnavailable, UsageError
 from afl.log import get_logger
-from afl.loops.requests import AgentLoopRequest, AgentLoopResult, TurnStatus, request_of
+from afl.loops.durable_requests import accept
+from afl.loops.durable_requests import new_turn as new_turn
+from afl.loops.requests import AgentLoopResult, TurnStatus
 from afl.loops.turn import Turn
 from afl.loops.turn_message import TurnMessage
 from afl.mailbox.api import Message
@@ -198,7 +198,10 @@ class DurableTurns:
         raise TurnCancelled(f"the turn of message {message.id} was cancelled")
 
     def _begin(self, new: NewTurn, owner: str) -> TurnRecord:
-        return self.store.begin(self.store.accept(new).id, owner, self.lease_ms)
+        return self.store.begin(self._accepted(new).id, owner, self.lease_ms)
+
+    def _accepted(self, new: NewTurn) -> TurnRecord:
+        return accept(self.store, new, self.options.request_type)
 
     def _wait_for_news(self, busy: TurnBusy, turn: Turn) -> None:
         """Since it was found busy: it may have ended by now."""
@@ -266,8 +269,7 @@ class DurableTurns:
             return held.turn.record.claim
         if isinstance(message, TurnMessage):
             return message.record.claim
-        record = self.store.accept(new_turn(self._loop, message))
-        return self.store.begin(record.id, message.id, self.lease_ms).claim
+        return self._begin(new_turn(self._loop, message), message.id).claim
 
     # Leases, and leaving
 
@@ -346,24 +348,3 @@ def _put_claim_on(error: BaseException, claim: Claim) -> None:
     """Whoever records the failure needs it."""
     with suppress(AttributeError):  # of classes that allow no attributes
         error.afl_turn_claim = claim  # type: ignore[attr-defined]
-
-
-def new_turn(loop: str, message: Message[Any, Any]) -> NewTurn:
-    request = request_of(message)
-    reply_to = None if message.reply_to is None else message.reply_to.name
-    return NewTurn(loop, _packed(request), request.request_id, reply_to)
-
-
-def _packed(request: AgentLoopRequest[Any]) -> bytes:
-    try:
-        return msgspec.json.encode(request, order="deterministic")
-    except (TypeError, ValueError, msgspec.MsgspecError):
-        # Resources may be anything in a process; a turn that goes on elsewhere has those of its
-        # loop there.
-        return encode(replace(request, resources=None))
-
-
-def request_in(store: TurnStore, record: TurnRecord, request_type: Any) -> AgentLoopRequest[Any]:
-    """What a turn was asked. Raises msgspec.ValidationError if it is something else."""
-    kind = AgentLoopRequest[request_type]
-    return msgspec.json.decode(store.value(record.request), type=kind)

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 from weakref import WeakValueDictionary
 
 from afl.agents.recording import TurnSuspended
@@ -16,6 +16,7 @@ from afl.log import get_logger
 from afl.loops.durable import Durability, DurableTurns
 from afl.loops.durable_mailbox import DurableMailbox
 from afl.loops.hand_over import HandOver
+from afl.loops.late_mailbox import Find, LateMailbox
 from afl.mailbox.api import Mailbox, Message
 
 _log = get_logger(__name__)
@@ -81,8 +82,14 @@ class DurableFront:
 
     def _resolve(self, name: str) -> Mailbox[Any, Any] | None:
         known = self._known.get(name)
-        find = getattr(self._loop.requests, "find", None)
-        return known if known is not None or find is None else find(name)
+        find: Find | None = getattr(self._loop.requests, "find", None)
+        if known is not None or find is None:
+            return known
+        try:
+            return find(name)
+        except (StoreUnavailable, OSError):
+            # The turn can go on; its answer waits until there is a way to send it.
+            return cast("Mailbox[Any, Any]", LateMailbox(name, find))
 
     def _tell(self, message: Message[Any, Any], suspended: TurnSuspended) -> None:
         target = message.reply_to or self._loop.responses
@@ -107,6 +114,7 @@ class DurableFront:
     def watching(self, look: Callable[[], object]) -> Iterator[None]:
         """Call `look` whenever a turn is due, on a thread of its own."""
         self.turns.allow()
+        self.mailbox.outage = None
         over = threading.Event()
         watcher = threading.Thread(
             target=self._watch, args=(look, over), name=f"turns-{self._loop.name}", daemon=True

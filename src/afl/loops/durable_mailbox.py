@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
-import msgspec
-
 from afl.agents.recording import TurnSuspended
-from afl.log import get_logger
-from afl.loops.durable import DurableTurns, request_in
-from afl.loops.turn_message import TurnMessage, message_of
+from afl.errors import StoreUnavailable
+from afl.log import get_logger, redact
+from afl.loops.durable import DurableTurns
+from afl.loops.durable_requests import UnreadableRequest, request_in
+from afl.loops.requests import AgentLoopRequest
+from afl.loops.turn_message import TurnHolder, TurnMessage, message_of
 from afl.mailbox.api import DeadLetter, Mailbox, Message, Peeked
 from afl.turns.api import Ending, TurnRecord, TurnState
+from afl.turns.errors import StaleTurn, TurnNotFound
 
 _log = get_logger(__name__)
 
@@ -41,8 +44,12 @@ class DurableMailbox:
         self._tell = tell
         #: Whether anything could be received.
         self.has_received = threading.Event()
+        #: Why there are no messages now, although there may be turns; or None.
+        self.outage: str | None = None
+        #: Claimed from the store, and handed to nobody: they are given back.
+        self._unbegun: list[TurnRecord] = []
 
-    # Both
+    # Messages and turns
 
     def receive(
         self,
@@ -56,29 +63,81 @@ class DurableMailbox:
         if len(due) >= max_messages:
             self.has_received.set()
             return due
-        messages = self._inner.receive(
-            max_messages=max_messages - len(due),
-            visibility_timeout=visibility_timeout,
-            wait_time_seconds=0 if due else wait_time_seconds,
-            stop=stop,
-        )
+        try:
+            messages = self._inner.receive(
+                max_messages=max_messages - len(due),
+                visibility_timeout=visibility_timeout,
+                wait_time_seconds=0 if due else wait_time_seconds,
+                stop=stop,
+            )
+        except (StoreUnavailable, OSError) as problem:
+            self.outage = f"messages cannot be received: {problem}"
+            if not due:
+                raise
+            _log.warning("mailbox_unavailable", mailbox=self.name, error=str(problem))
+            return due  # which need no mailbox
+        except BaseException:
+            self._leave(each.record for each in due)
+            raise
+        self.outage = None
         self.has_received.set()
         return [*due, *messages]
 
-    def _due(self, limit: int) -> list[Message[Any, Any]]:
+    # Turns that are due
+
+    def _due(self, limit: int) -> list[TurnMessage]:
+        self._give_back()
         claimed = self._store.claim_due(self._loop, self._owner, self._turns.lease_ms, limit)
-        messages = (self._message(each) for each in claimed)
+        try:
+            messages = [self._message(each) for each in claimed]
+        except BaseException:
+            self._leave(claimed)
+            raise
         return [each for each in messages if each is not None]
 
     def _message(self, record: TurnRecord) -> TurnMessage | None:
+        """None if the turn has moved on: then it comes again, or is somebody else's."""
         try:
-            request = request_in(self._store, record, self._turns.options.request_type)
-        except msgspec.MsgspecError as problem:
-            ending = Ending(TurnState.FAILED, f"its request cannot be read: {problem}")
-            self._store.finish(record.claim, ending)
+            record, request = self._read(record)
+        except (StaleTurn, TurnNotFound) as problem:
+            _log.info("turn_not_failed", turn=record.id, reason=str(problem))
             return None
         reply_to = None if record.reply_to is None else self._resolve(record.reply_to)
         return message_of(self._store, record, request, reply_to)
+
+    def _read(self, record: TurnRecord) -> tuple[TurnRecord, AgentLoopRequest[Any]]:
+        """The turn, and what it was asked. One that nobody can read has failed."""
+        if not record.state.is_end:
+            try:
+                return record, request_in(self._store, record, self._turns.options.request_type)
+            except UnreadableRequest as problem:
+                record = self._failed(record, problem)
+        # To be told of an end, nobody needs to know what was asked.
+        return record, AgentLoopRequest(None, request_id=record.key or record.id)
+
+    def _failed(self, record: TurnRecord, problem: UnreadableRequest) -> TurnRecord:
+        _log.warning("request_unreadable", turn=record.id, error=str(problem))
+        reason = redact(f"its request cannot be read by the code that runs now: {problem}")
+        # Its sender is told by whoever gets it from here; if that one dies, by the next.
+        ending = Ending(TurnState.FAILED, reason, is_answered=False)
+        return self._store.finish(record.claim, ending)
+
+    def _leave(self, records: Iterable[TurnRecord]) -> None:
+        """Give them back, now or before the next claim."""
+        self._unbegun.extend(records)
+        try:
+            self._give_back()
+        except StoreUnavailable as problem:
+            _log.warning("turns_not_given_back", count=len(self._unbegun), error=str(problem))
+
+    def _give_back(self) -> None:
+        """Nobody has begun with them, so nothing is counted. Raises StoreUnavailable."""
+        while self._unbegun:
+            with suppress(TurnNotFound):
+                TurnHolder(self._store, self._unbegun[0]).release("")
+            del self._unbegun[0]
+
+    # What becomes of both
 
     def extend_all(
         self, messages: Sequence[Message[Any, Any]], visibility_timeout: float

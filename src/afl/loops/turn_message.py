@@ -40,7 +40,11 @@ class TurnHolder:
         self._store.answered(self._record.id)
 
     def nack(self, handle: str, delay_s: float) -> None:  # noqa: ARG002
-        self._leave(Pause(TurnState.SUSPENDED, "it is tried again", _ms(delay_s), is_failure=True))
+        barren = self._record.barren
+        pause = Pause(
+            TurnState.SUSPENDED, "it is tried again", _ms(delay_s), is_failure=True, barren=barren
+        )
+        self._leave(pause)
 
     def release(self, handle: str) -> None:  # noqa: ARG002
         self._leave(Pause(TurnState.SUSPENDED, "it was given back", 0))
@@ -62,7 +66,8 @@ def message_of(
         id=record.id,
         body=request,
         receipt_handle=f"{record.id}:{record.fence}",
-        # How often it was begun in vain: a turn that ends its process is found.
+        # How often it was begun in vain: a turn that fails each time, or ends its process, is
+        # found.
         delivery_count=max(record.barren, 1),
         enqueued_at=_EPOCH + timedelta(milliseconds=record.created),
         reply_to=reply_to,

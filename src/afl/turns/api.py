@@ -108,7 +108,8 @@ class TurnRecord(msgspec.Struct, frozen=True, gc=False):
     key: str | None = None
     reply_to: str | None = None
     fence: int = 0
-    #: How often it was begun; and how often since anything was last written.
+    #: How often it was begun; and how often in vain: since it last got further, or was left in
+    #: good order. Attempts that fail are in vain, whatever they did before that.
     attempt: int = 0
     barren: int = 0
     owner: str = ""
@@ -201,6 +202,12 @@ class Pause:
     is_failure: bool = False
     #: Who is ready to take it now.
     handed_to: str = ""
+    #: The last entry that whoever leaves it has read. If more has come from outside since, a turn
+    #: that is to wait goes on at once: it may be what it waits for.
+    known: int | None = None
+    #: If it failed: `TurnRecord.barren` as it was when this attempt began. What the attempt did
+    #: before it failed takes nothing off that.
+    barren: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +265,8 @@ class TurnStore(Protocol):
         self, claim: Claim, entries: Sequence[NewEntry], after: int | None = None
     ) -> TurnRecord:
         """Write to the journal, in one commit. Whoever tries it again, because nobody said what
-        became of it, says which entry came before: then it is written once. Raises StaleTurn."""
+        became of it, says which entry came before: then it is written once. Raises StaleTurn; and
+        AlreadyAnswered for INPUT_EXPIRED if the answer has come meanwhile."""
 
     def stream(
         self,

@@ -20,7 +20,7 @@ from afl.turns.replay import Replay, Wanted
 from afl.turns.speech import Speech
 from afl.turns.tokens import Tokens
 from afl.turns.tool_calls import ToolCalls, ToolUse, left_open
-from afl.turns.values import decode, encode
+from afl.turns.values import as_kept, decode, encode
 from afl.turns.waits import REQUIRED
 from afl.turns.writing import JournalWriter, OnThisThread, Successor, Through, blocking
 
@@ -43,16 +43,18 @@ class Turn:
         is_detached: bool = True,
         successor: Successor = lambda: None,
     ) -> None:
+        entries = store.read(record.id)
         self._writer = JournalWriter(
             store,
             record,
             tokens or Tokens([store.secret()], clock=clock),
             through or OnThisThread(),
             clock,
+            known=entries[-1].seq if entries else 0,
             is_detached=is_detached,
             successor=successor,
         )
-        self._replay = Replay(record.id, store.read(record.id))
+        self._replay = Replay(record.id, entries)
         self._tools = ToolCalls(self._writer, self._replay)
         #: Of the model that is being asked.
         self._speech: Speech | None = None
@@ -69,7 +71,11 @@ class Turn:
     # What code does in a turn
 
     def model(self, call: Callable[[], Any], *, name: str = "") -> Any:
-        """The answer of a model, which must be JSON; `call` asks for it."""
+        """The answer of a model, which must be JSON; `call` asks for it. What this gives is the
+        value of that JSON, also the first time: a tuple is a list, a dataclass a dict.
+
+        Raises UsageError for what cannot be JSON.
+        """
         return blocking(self.model_async(_later(call), name=name))
 
     def stream(self, text: str) -> None:
@@ -101,8 +107,12 @@ class Turn:
         call_id: str = "",
         policy: Policy = UNDECLARED,
     ) -> Any:
-        """What a tool returned, which must be JSON; `call` uses it. Raises ToolFailed if it
-        raises, or did."""
+        """What a tool returned, which must be JSON; `call` uses it. What this gives is the value of
+        that JSON, like that of `model`.
+
+        Raises ToolFailed if it raises, or did. Raises UsageError for what cannot be JSON: the tool
+        has acted then, so the call stays open as if it had been interrupted.
+        """
         work = self.tool_async(name, arguments, _later(call), call_id=call_id, policy=policy)
         return blocking(work)
 
@@ -155,11 +165,11 @@ class Turn:
         return answer
 
     async def _said(self, call: Callable[[], Awaitable[Any]], call_id: str) -> tuple[Any, bytes]:
-        """The answer, also as JSON; what is heard of it meanwhile is for those who follow."""
+        """The answer as it is kept, and that as JSON; what is heard of it meanwhile is for those
+        who follow."""
         speech = self._speech = self._writer.speech(call_id)
         try:
-            answer = await call()
-            value = encode(answer)
+            value, answer = as_kept(await call())
         except BaseException:
             speech.give_up()
             raise

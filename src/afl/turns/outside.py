@@ -36,7 +36,7 @@ def written(
         for number, each in enumerate(entries, start=1)
     ]
     shelf.write(lines)
-    return rules.written(turn, len(lines), now)
+    return rules.written(turn, [each.kind for each in lines], now)
 
 
 def was_written(shelf: Shelf, claim: Claim, entries: Sequence[NewEntry], after: int) -> bool:
@@ -54,6 +54,19 @@ def _new_of(entry: Entry) -> NewEntry:
 def _entry(new: NewEntry, turn: TurnRecord, seq: int, fence: int, now: int) -> Entry:
     facts = (new.name, new.call_id, new.arguments, new.value, fence, now)
     return Entry(turn.id, seq, new.kind, *facts)
+
+
+def came_since(shelf: Shelf, turn: TurnRecord, known: int) -> bool:
+    """Whether people have written anything behind this entry."""
+    return any(each.fence == 0 for each in shelf.lines(turn.id, known))
+
+
+def require_unanswered(shelf: Shelf, turn: TurnRecord, entries: Sequence[NewEntry]) -> None:
+    """An answer that was taken counts, also if the time of its question was over."""
+    for expired in (each for each in entries if each.kind is Kind.INPUT_EXPIRED):
+        answer = _last(shelf.lines(turn.id, 0), (Kind.INPUT_GIVEN,), expired.call_id)
+        if answer is not None:
+            raise AlreadyAnswered(f"{answer.call_id} of turn {turn.id} has an answer by now")
 
 
 def answered(shelf: Shelf, turn: TurnRecord) -> None:

@@ -34,7 +34,7 @@ class PostgresTurns(RemoteTurns):
         self,
         url: str,
         *,
-        pool_size: int = 10,
+        pool_size: int | None = None,
         clock: Clock = SYSTEM_CLOCK,
         told: Told | None = None,
     ) -> None:

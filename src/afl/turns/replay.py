@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, count
+from itertools import chain, count, takewhile
 from typing import Any
 
 import msgspec
@@ -74,6 +74,13 @@ class Call:
     def is_final(self) -> bool:
         """Whether nothing more is to be done about it."""
         return self.state in _FINAL
+
+    def is_within(self, outer: Call) -> bool:
+        """Whether the tool of a call that is over made this one. Its id alone does not say so:
+        tools may have names like `orders/refund`. A turn makes one call at a time, so what began
+        after the end of a call is not part of it."""
+        is_below = self.call_id.startswith(f"{outer.call_id}/")
+        return is_below and outer.first.seq < self.first.seq < outer.last.seq
 
     def __str__(self) -> str:
         return described(self.first.kind, self.first.name, self.first.call_id)
@@ -195,12 +202,14 @@ class Replay:
             raise JournalMismatch(self._turn_id, call.first.seq, str(call), str(wanted))
         del self._calls[call.call_id]
         if call.is_final:
-            self._skip_within(call.call_id)
+            self._skip_within(call)
         return call
 
-    def _skip_within(self, call_id: str) -> None:
+    def _skip_within(self, outer: Call) -> None:
         """What a tool did while it ran is not asked for again once it is over."""
-        for each in [each for each in self._calls if each.startswith(f"{call_id}/")]:
+        # Calls are in the order of their beginnings: most have none within, and look at one.
+        earlier = takewhile(lambda each: each.first.seq < outer.last.seq, self._calls.values())
+        for each in [each.call_id for each in earlier if each.is_within(outer)]:
             del self._calls[each]
 
     def planned_before(self, wanted: Wanted) -> Call | None:

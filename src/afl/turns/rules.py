@@ -27,7 +27,7 @@ from afl.turns.errors import (
     TurnNotReady,
 )
 
-#: What a turn may write while a model speaks.
+#: Remarks: what a turn may write while a model speaks.
 _ASIDES = (Kind.NOTE, Kind.MEMORY)
 
 
@@ -125,9 +125,11 @@ def require_current(turn: TurnRecord, claim: Claim) -> None:
         raise StaleTurn(turn.id, claim.fence, turn.fence)
 
 
-def written(turn: TurnRecord, count: int, now: int) -> TurnRecord:
-    barren = 0 if count else turn.barren
-    return replace(turn, seq=turn.seq + count, barren=barren, changed=now)
+def written(turn: TurnRecord, kinds: Sequence[Kind], now: int) -> TurnRecord:
+    """Who only remarks something gets no further: the next attempt begins at the same place."""
+    is_further = any(each not in _ASIDES for each in kinds)
+    barren = 0 if is_further else turn.barren
+    return replace(turn, seq=turn.seq + len(kinds), barren=barren, changed=now)
 
 
 def _at_rest(turn: TurnRecord) -> TurnRecord:
@@ -140,7 +142,7 @@ def paused(turn: TurnRecord, pause: Pause, now: int) -> TurnRecord:
         state=pause.state,
         reason=pause.reason,
         fence=turn.fence + 1,
-        barren=turn.barren if pause.is_failure else 0,
+        barren=max(turn.barren, pause.barren) if pause.is_failure else 0,
         due=None if pause.due_in is None else now + pause.due_in,
         changed=now,
     )

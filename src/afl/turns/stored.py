@@ -144,8 +144,10 @@ class StoredTurns(Attending):
         entries = [*entries, *_seal(pause)]
 
         def change(shelf: Shelf) -> TurnRecord:
-            turn = self._write(shelf, claim, entries, is_left=True)
-            return self._saved(shelf, rules.paused(turn, pause, shelf.now_ms()))
+            turn, now = self._write(shelf, claim, entries, is_left=True), shelf.now_ms()
+            paused = rules.paused(turn, pause, now)
+            has_news = pause.known is not None and outside.came_since(shelf, turn, pause.known)
+            return self._saved(shelf, rules.ready(paused, now) if has_news else paused)
 
         return self._change(change)
 
@@ -165,6 +167,7 @@ class StoredTurns(Attending):
     ) -> TurnRecord:
         turn, now = _found(shelf, claim.turn_id), shelf.now_ms()
         rules.require_current(turn, claim)
+        outside.require_unanswered(shelf, turn, entries)
         turn = streams.heard(shelf, turn, entries, now, is_left=is_left)
         return outside.written(shelf, turn, entries, claim.fence, now)
 

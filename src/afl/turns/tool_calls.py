@@ -30,7 +30,7 @@ from afl.turns.errors import (
     TurnSuspended,
 )
 from afl.turns.replay import Call, Intent, Replay, Wanted, intent_of
-from afl.turns.values import decode, digest, encode
+from afl.turns.values import as_kept, decode, digest, encode
 from afl.turns.writing import JournalWriter
 
 _log = get_logger(__name__)
@@ -107,8 +107,7 @@ class ToolCalls:
             return None
         found = None if is_known_unknown else await self._reconciled(call, policy)
         if isinstance(found, Done):
-            await self._writer.append(_about(call, Kind.TOOL_DONE, encode(found.value)))
-            return found
+            return await self._done(call, found.value)
         if isinstance(found, NotDone):
             return None
         unknown = _about(call, Kind.TOOL_UNKNOWN, call.first.value)
@@ -145,7 +144,6 @@ class ToolCalls:
         try:
             with causing(effect):
                 result = await use.call()
-            value = encode(result)
         except _LEAVING:
             raise
         except Exception as error:
@@ -153,10 +151,17 @@ class ToolCalls:
                 _log.warning("effect_unknown", tool=use.name, key=effect.key, error=str(error))
                 return None
             text = str(error) or type(error).__name__
-            await self._writer.append(_about(call, Kind.TOOL_FAILED, encode(text)))
+            value, text = as_kept(text)
+            await self._writer.append(_about(call, Kind.TOOL_FAILED, value))
             raise ToolFailed(text) from error
+        return await self._done(call, result)
+
+    async def _done(self, call: Call, result: Any) -> Done:
+        """Raises UsageError if the result cannot be kept. The tool has not failed then, so its call
+        stays open: whoever resumes finds out, or asks a person."""
+        value, kept = as_kept(result)
         await self._writer.append(_about(call, Kind.TOOL_DONE, value))
-        return Done(result)
+        return Done(kept)
 
 
 def _settles_nothing(error: Exception, effect: Effect) -> bool:

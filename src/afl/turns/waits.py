@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from afl.turns.api import Kind, NewEntry
-from afl.turns.errors import InputTimedOut
+from afl.turns.errors import AlreadyAnswered, InputTimedOut
 from afl.turns.replay import Call, Replay, Wanted
 from afl.turns.values import decode, digest, encode
 from afl.turns.writing import JournalWriter
@@ -52,10 +52,19 @@ async def ask(
         return decode(known.last.value)
     if known.state is Kind.INPUT_ASKED:
         await _require_late(writer, known)
-        await writer.append(NewEntry(Kind.INPUT_EXPIRED, call_id=known.call_id))
+        try:
+            await writer.append(NewEntry(Kind.INPUT_EXPIRED, call_id=known.call_id))
+        except AlreadyAnswered:  # since the journal was read
+            return await _answer(writer, known)
     if default is REQUIRED:
         raise InputTimedOut(f"nobody has answered the question {known.call_id} in time")
     return default
+
+
+async def _answer(writer: JournalWriter, asked: Call) -> Any:
+    later = await writer.read(asked.first.seq)
+    facts = (Kind.INPUT_GIVEN, asked.call_id)
+    return next(decode(each.value) for each in later if (each.kind, each.call_id) == facts)
 
 
 async def _require_late(writer: JournalWriter, asked: Call) -> None:

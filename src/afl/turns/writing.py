@@ -57,8 +57,9 @@ Successor: TypeAlias = Callable[[], str | None]
 
 
 class JournalWriter:
-    """Writes under the claim of `record`. If it is `detached`, the store brings a suspended turn
-    back; else whoever brought it does. As soon as there is a successor, the turn is left."""
+    """Writes under the claim of `record`, after the entries up to `known` were read. If it is
+    `detached`, the store brings a suspended turn back; else whoever brought it does. As soon as
+    there is a successor, the turn is left."""
 
     def __init__(
         self,
@@ -68,6 +69,7 @@ class JournalWriter:
         through: Through,
         clock: Clock,
         *,
+        known: int,
         is_detached: bool,
         successor: Successor,
     ) -> None:
@@ -75,6 +77,7 @@ class JournalWriter:
         self.record = record
         self.clock = clock
         self.is_detached = is_detached
+        self._known = known
         self._tokens = tokens
         self._through = through
         self._successor = successor
@@ -88,15 +91,19 @@ class JournalWriter:
     async def end(self, write: Callable[[], TurnRecord]) -> TurnRecord:
         """Write the last that this attempt does. Raises JournalUnavailable: another attempt comes
         to the same end, or finds it."""
-        try:
-            return await self.do(write)  # type: ignore[no-any-return]
-        except StoreUnavailable as problem:
-            raise JournalUnavailable(str(problem)) from problem
+        return await self._asked(write)
 
     async def now_ms(self) -> int:
         """The time of the store. Raises JournalUnavailable."""
+        return await self._asked(self.store.now_ms)
+
+    async def read(self, after: int) -> Sequence[Entry]:
+        """The journal as it is now, behind an entry. Raises JournalUnavailable."""
+        return await self._asked(lambda: self.store.read(self.record.id, after))
+
+    async def _asked(self, ask: Callable[[], T]) -> T:
         try:
-            return await self.do(self.store.now_ms)  # type: ignore[no-any-return]
+            return await self.do(ask)  # type: ignore[no-any-return]
         except StoreUnavailable as problem:
             raise JournalUnavailable(str(problem)) from problem
 
@@ -182,8 +189,10 @@ class JournalWriter:
         *entries: NewEntry,
         state: TurnState = TurnState.WAITING,
     ) -> NoReturn:
-        """Leave the turn in the store until what it waits for has come."""
-        await self._leave(Pause(state, reason, due_in), entries, is_detached=True)
+        """Leave the turn in the store until what it waits for has come. That may be there since
+        the journal was read: then the turn goes on at once."""
+        pause = Pause(state, reason, due_in, known=self._known)
+        await self._leave(pause, entries, is_detached=True)
 
     async def _leave(
         self, pause: Pause, entries: Sequence[NewEntry], *, is_detached: bool

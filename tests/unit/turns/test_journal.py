@@ -6,14 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.unit.turns.life import Life
 
-from afl.clock import FakeClock
 from afl.turns import (
     Done,
     JournalMismatch,
     Kind,
-    MemoryTurns,
-    NewTurn,
     NotDone,
     Outcome,
     OutcomeUnknown,
@@ -31,49 +29,6 @@ from afl.turns.effects import effect_key
 from afl.turns.values import encode
 
 IDEMPOTENT = Policy(idempotent=True)
-
-
-class Hasty(FakeClock):
-    """Whoever sleeps is awake at once, and it is later."""
-
-    def sleep(self, seconds: float) -> None:
-        self.advance(seconds)
-
-
-class Life:
-    """One turn, begun again and again."""
-
-    def __init__(self) -> None:
-        self.clock = Hasty()
-        self.store = MemoryTurns(clock=self.clock)
-        self.id = self.store.accept(NewTurn("loop", encode("hello"))).id
-        self.done: list[Any] = []
-
-    def begin(self) -> Turn:
-        record = self.store.begin(self.id, "ann", 30_000)
-        return Turn(self.store, record, clock=self.clock)
-
-    def does(self, what: Any) -> Callable[[], Any]:
-        def act() -> Any:
-            self.done.append(what)
-            return what
-
-        return act
-
-    def crashes(self, what: Any) -> Callable[[], Any]:
-        def act() -> Any:
-            self.done.append(what)
-            raise KeyboardInterrupt
-
-        return act
-
-    def kinds(self) -> list[Kind]:
-        return [each.kind for each in self.store.read(self.id)]
-
-
-@pytest.fixture
-def life() -> Life:
-    return Life()
 
 
 def test_what_is_in_the_journal_is_not_done_again(life: Life) -> None:

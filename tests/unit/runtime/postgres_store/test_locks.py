@@ -6,7 +6,9 @@ import threading
 
 from tests.unit.runtime.postgres_store.conftest import Opened
 
+from afl.clock import SYSTEM_CLOCK
 from afl.runtime.persistence import IterationChanges, View
+from afl.runtime.postgres_store import PostgresStore
 from afl.testing.contracts.store.exam import Background
 
 PATIENCE_S = 20.0
@@ -30,8 +32,7 @@ def test_who_began_earlier_does_not_take_a_lock_for_one_from_the_future(opened: 
     assert has_begun.wait(PATIENCE_S)
     ours.decide_later(slow)
     asked = Background(lambda: ours.acquire_lock("key", 60_000, owner="us"), PATIENCE_S)
-    while not ours.writer.queue_length >= 2:
-        pass
+    _wait_for_queue(ours, 2)
     may_end.set()
     assert asked.answer() is False
     lock = theirs.check_lock("key")
@@ -50,10 +51,14 @@ def test_a_lock_is_extended_and_released_in_the_transaction_that_took_it(opened:
 
     store.decide_later(first)
     taken = Background(lambda: store.acquire_lock("key", 60_000), PATIENCE_S)
-    while not store.writer.queue_length >= 1:
-        pass
+    _wait_for_queue(store, 1)
     extended = Background(lambda: store.extend_lock("key", 90_000), PATIENCE_S)
-    while not store.writer.queue_length >= 2:
-        pass
+    _wait_for_queue(store, 2)
     may_begin.set()
     assert (taken.answer(), extended.answer()) == (True, True)
+
+
+def _wait_for_queue(store: PostgresStore, length: int) -> None:
+    """Until so many wait for their turn, and will share a transaction."""
+    while store.writer.queue_length < length:
+        SYSTEM_CLOCK.sleep(0.005)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from afl.clock import FakeClock
-from afl.testing.contracts.turns.exam import LEASE_MS, LOOP, Stores, TurnExam, accept, begin, note
-from afl.turns.api import Ending, NewTurn, Pause, TurnState, TurnStore
+from afl.testing.contracts.turns.exam import LEASE_MS, LOOP, Stores, TurnExam, accept, begin
+from afl.turns.api import Ending, Kind, NewEntry, NewTurn, Pause, TurnState, TurnStore
 from afl.turns.errors import (
     KeyReused,
     TurnBusy,
@@ -94,12 +94,16 @@ class BeginningContract(TurnExam):
         begin(store)
         assert list(store.extend([lost.claim], LEASE_MS)) == [False]
 
-    def test_beginnings_in_vain_are_counted_until_something_is_written(
-        self, store: TurnStore
-    ) -> None:
+    def test_beginnings_in_vain_are_counted_until_one_gets_further(self, store: TurnStore) -> None:
         assert [begin(store).barren for _ in range(3)] == [1, 2, 3]
-        turn = store.append(begin(store).claim, [note("x")])
+        turn = store.append(begin(store).claim, [NewEntry(Kind.MODEL, value=encode("hi"))])
         assert (turn.barren, begin(store).barren) == (0, 1)
+
+    def test_remarks_get_a_turn_no_further(self, store: TurnStore) -> None:
+        for kind in (Kind.NOTE, Kind.MEMORY):
+            turn = begin(store)
+            assert store.append(turn.claim, [NewEntry(kind)]).barren == turn.barren
+        assert begin(store).barren == 3
 
     def test_a_turn_that_is_over_is_not_begun(self, store: TurnStore) -> None:
         done = store.finish(begin(store).claim, Ending(TurnState.DONE, result=encode(42)))

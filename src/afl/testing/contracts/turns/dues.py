@@ -16,8 +16,9 @@ from afl.testing.contracts.turns.exam import (
     begin,
     note,
 )
-from afl.turns.api import Ending, Pause, TurnRecord, TurnState, TurnStore
+from afl.turns.api import Ending, Kind, NewEntry, Pause, TurnRecord, TurnState, TurnStore
 from afl.turns.errors import StaleTurn
+from afl.turns.values import encode
 
 
 def claim(store: TurnStore, owner: str = "bob", limit: int = 10) -> list[TurnRecord]:
@@ -124,6 +125,17 @@ class DueContract(TurnExam):
             clock.advance(1)
         store.seal(claim(store)[0].claim, "drained", 0)
         assert (counts, claim(store)[0].barren) == ([1, 2, 3], 1)
+
+    def test_a_failure_counts_also_if_the_attempt_got_further(self, store: TurnStore) -> None:
+        accept(store, is_due=True)
+        counts = []
+        for number in range(3):
+            (turn,) = claim(store)
+            counts.append(turn.barren)
+            store.append(turn.claim, [NewEntry(Kind.MODEL, value=encode(number))])
+            pause = Pause(TurnState.SUSPENDED, "failed", 0, is_failure=True, barren=turn.barren)
+            store.pause(turn.claim, pause)
+        assert counts == [1, 2, 3]
 
     # Waiting
 

@@ -7,7 +7,7 @@ for an order of events in which the store and the model disagree.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from hypothesis import strategies as st
@@ -77,6 +77,10 @@ class ModelTurn:
     saying: str = ""
     is_asking: bool = False
     answer: bytes | None = None
+    #: Nobody has answered in time.
+    is_expired: bool = False
+    #: The answer came while somebody did the turn, who does not know of it.
+    has_news: bool = False
     claims: int = 0
 
     def refusal(self, owner: str, now: int) -> type[TurnError] | None:
@@ -107,12 +111,15 @@ class ModelTurn:
         assert record.claim != self.claim, "an old claim came back"
         self.take_back()
         self.state, self.owner, self.claim = TurnState.RUNNING, owner, record.claim
-        self.until, self.due = now + LEASE_MS, None
+        self.until, self.due, self.has_news = now + LEASE_MS, None, False
         self.claims += 1
 
     def rest(self, state: TurnState, due: int | None) -> None:
         self.take_back()
         self.state, self.claim, self.owner, self.due = state, None, "", due
+
+    def wait(self, due: int | None, now: int) -> None:
+        self.rest(TurnState.WAITING, now if self.has_news else due)
 
 
 class TurnMachine(RuleBasedStateMachine):
@@ -129,11 +136,20 @@ class TurnMachine(RuleBasedStateMachine):
         self.turns: dict[str, ModelTurn] = {}
         #: Claims that workers believe to have: they never learn that they lost one.
         self.believed: list[Claim] = []
+        #: How far whoever has such a claim has read.
+        self.known: dict[Claim, int] = {}
         self.written = 0
         for key in KEYS[:2]:
             self.accept(key, is_due=key == "a")
             self.begin(key, OWNERS[0])
         self.say(0, CALLS[0], "a", is_late=False)
+        self._begin_while_asking()
+
+    def _begin_while_asking(self) -> None:
+        """The last of them is done again, although nobody has answered what it asks."""
+        self.ask(len(self.believed) - 1)
+        self.wake(KEYS[1])
+        self.begin(KEYS[1], OWNERS[1])
 
     def teardown(self) -> None:
         for each in getattr(self, "stores", ()):
@@ -166,8 +182,7 @@ class TurnMachine(RuleBasedStateMachine):
         refusal = turn.refusal(owner, self.now)
         record = self._tried(lambda: self.store.begin(turn.id, owner, LEASE_MS), refusal)
         if record is not None:
-            turn.begin(record, owner, self.now)
-            self.believed.append(record.claim)
+            self._began(turn, record, owner)
 
     @rule(owner=st.sampled_from(OWNERS), limit=st.integers(1, 3))
     def claim_due(self, owner: str, limit: int) -> None:
@@ -182,9 +197,13 @@ class TurnMachine(RuleBasedStateMachine):
             if turn.state.is_end:
                 assert record.state is turn.state
             else:
-                turn.begin(record, owner, now)
-                self.believed.append(record.claim)
+                self._began(turn, record, owner)
             turn.due = now + LEASE_MS
+
+    def _began(self, turn: ModelTurn, record: TurnRecord, owner: str) -> None:
+        turn.begin(record, owner, self.now)
+        self.believed.append(record.claim)
+        self.known[record.claim] = record.seq
 
     @rule(number=st.integers(0, 99), is_large=st.booleans())
     def append(self, number: int, is_large: bool) -> None:
@@ -226,12 +245,22 @@ class TurnMachine(RuleBasedStateMachine):
 
     @rule(number=st.integers(0, 99), pause=st.sampled_from(PAUSES))
     def pause(self, number: int, pause: Pause) -> None:
-        turn = self._write(number, lambda claim: self.store.pause(claim, pause))
-        if turn is not None:
-            turn.take_back()
-            if pause.state is TurnState.SUSPENDED:
-                turn.stream.append(encode(pause.handed_to or pause.reason))
-            turn.rest(pause.state, None if pause.due_in is None else self.now + pause.due_in)
+        turn = self._write(
+            number, lambda claim: self.store.pause(claim, self._knowing(claim, pause))
+        )
+        if turn is None:
+            return
+        due = None if pause.due_in is None else self.now + pause.due_in
+        turn.take_back()
+        if pause.state is TurnState.SUSPENDED:
+            turn.stream.append(encode(pause.handed_to or pause.reason))
+        if pause.state is TurnState.WAITING:
+            turn.wait(due, self.now)
+        else:
+            turn.rest(pause.state, due)
+
+    def _knowing(self, claim: Claim, pause: Pause) -> Pause:
+        return replace(pause, known=self.known[claim])
 
     @rule(number=st.integers(0, 99))
     def ask(self, number: int) -> None:
@@ -241,11 +270,26 @@ class TurnMachine(RuleBasedStateMachine):
         turn = self._of(claim) if claim is not None else None
         if turn is None or turn.is_asking:
             return
-        if self._write(number, lambda each: self.store.pause(each, pause, [asked])):
+        if self._write(
+            number, lambda each: self.store.pause(each, self._knowing(each, pause), [asked])
+        ):
             turn.is_asking = True
             turn.take_back()
             turn.stream.append(asked.value)
-            turn.rest(TurnState.WAITING, None)
+            turn.wait(None, self.now)
+
+    @rule(number=st.integers(0, 99))
+    def expire(self, number: int) -> None:
+        claim = self._claim(number)
+        turn = self._of(claim) if claim is not None else None
+        if turn is None or not turn.is_asking or turn.is_expired:
+            return
+        expired = NewEntry(Kind.INPUT_EXPIRED, call_id="input")
+        refusal = None if turn.answer is None else AlreadyAnswered
+        if self._write(number, lambda each: self.store.append(each, [expired]), refusal=refusal):
+            turn.is_expired = True
+            turn.take_back()
+            turn.stream.append(expired.value)
 
     @rule(number=st.integers(0, 99), ending=st.sampled_from(ENDINGS))
     def finish(self, number: int, ending: Ending) -> None:
@@ -305,12 +349,15 @@ class TurnMachine(RuleBasedStateMachine):
         if turn.answer is None:
             turn.answer = answer
             turn.stream.append(answer)
+            turn.has_news = turn.state is TurnState.RUNNING
             if turn.state is TurnState.WAITING:
                 turn.due = self.now
 
     def _answer_refusal(self, turn: ModelTurn, answer: bytes) -> type[TurnError] | None:
         if not turn.is_asking:
             return NothingAsked
+        if turn.is_expired:
+            return AlreadyAnswered
         if turn.answer is not None:
             return None if turn.answer == answer else AlreadyAnswered
         return TurnEnded if turn.state.is_end else None

@@ -46,6 +46,17 @@ def doubt(store: TurnStore, key: str = "one") -> TurnRecord:
     return store.pause(begin(store, key).claim, Pause(TurnState.WAITING, "doubts"), entries)
 
 
+def woken(store: TurnStore) -> TurnRecord:
+    """The turn is begun again, although what it waits for has not come."""
+    store.wake(accept(store).id)
+    (turn,) = store.claim_due(LOOP, "ann", LEASE_MS, 10)
+    return turn
+
+
+def expired(call_id: str) -> NewEntry:
+    return NewEntry(Kind.INPUT_EXPIRED, call_id=call_id)
+
+
 class PeopleContract(TurnExam):
     def test_an_answer_lets_the_turn_go_on_in_the_same_commit(self, store: TurnStore) -> None:
         turn = ask(store)
@@ -116,6 +127,63 @@ class PeopleContract(TurnExam):
             store.settle(turn.id, "c1", Outcome.AGAIN, encode(None))
         with pytest.raises(NothingAsked):
             store.settle(turn.id, "c2", Outcome.AGAIN, encode(None))
+
+    # While the turn is being done: whoever does it has read the journal before
+
+    def test_an_answer_that_comes_before_the_turn_is_left_lets_it_go_on(
+        self, store: TurnStore
+    ) -> None:
+        ask(store)
+        turn = woken(store)
+        known = turn.seq
+        store.append(turn.claim, [note("still at it")])
+        store.give_input(turn.id, "input", encode("yes"))
+        wait = Pause(TurnState.WAITING, "asks", 3_600_000, known=known)
+        left = store.pause(turn.claim, wait, [note("last")])
+        assert (left.state, left.due) == (TurnState.WAITING, store.now_ms())
+        assert [each.id for each in store.claim_due(LOOP, "bob", LEASE_MS, 10)] == [turn.id]
+
+    def test_a_settlement_that_comes_before_the_turn_is_left_lets_it_go_on(
+        self, store: TurnStore
+    ) -> None:
+        doubt(store)
+        turn = woken(store)
+        store.settle(turn.id, "c1", Outcome.DONE, encode("paid"))
+        store.pause(turn.claim, Pause(TurnState.WAITING, "doubts", known=turn.seq))
+        assert [each.id for each in store.claim_due(LOOP, "bob", LEASE_MS, 10)] == [turn.id]
+
+    def test_a_turn_waits_if_whoever_leaves_it_knows_all_that_came(self, store: TurnStore) -> None:
+        ask(store)
+        turn = woken(store)
+        known = store.give_input(turn.id, "input", encode("yes")).seq
+        wait = Pause(TurnState.WAITING, "asks", known=known)
+        assert store.pause(turn.claim, wait, [note("last")]).due is None
+
+    @pytest.mark.parametrize("state", [TurnState.SUSPENDED, TurnState.MISMATCHED])
+    def test_what_came_does_not_bring_a_turn_that_others_bring(
+        self, store: TurnStore, state: TurnState
+    ) -> None:
+        ask(store)
+        turn = woken(store)
+        store.give_input(turn.id, "input", encode("yes"))
+        assert store.pause(turn.claim, Pause(state, "rests", known=turn.seq)).due is None
+
+    def test_a_question_that_was_answered_does_not_expire(self, store: TurnStore) -> None:
+        ask(store)
+        turn = woken(store)
+        store.give_input(turn.id, "input", encode("yes"))
+        with pytest.raises(AlreadyAnswered):
+            store.append(turn.claim, [expired("input")])
+        assert store.read(turn.id)[-1].kind is Kind.INPUT_GIVEN
+        assert store.append(turn.claim, [expired("another")]).seq == turn.seq + 2
+
+    def test_a_question_that_has_expired_is_not_answered(self, store: TurnStore) -> None:
+        ask(store)
+        turn = woken(store)
+        store.append(turn.claim, [expired("input")])
+        assert store.append(turn.claim, [expired("input")], turn.seq).seq == turn.seq + 1
+        with pytest.raises(AlreadyAnswered):
+            store.give_input(turn.id, "input", encode("yes"))
 
     @pytest.mark.parametrize("state", [TurnState.SUSPENDED, TurnState.MISMATCHED])
     def test_an_operator_wakes_a_turn_that_rests(self, store: TurnStore, state: TurnState) -> None:
