@@ -328,6 +328,11 @@ workflow Ship()
     }
 """
     ),
+    "AFL227": Example(
+        """\
+event facet Charge(amount: Double, note: String = $.payment) => (payment: String)
+"""
+    ),
     # Rules
     "AFL301": Example(
         """\
@@ -381,6 +386,15 @@ workflow Buy() andThen {
 }
 """
     ),
+    "AFL313": Example(
+        """\
+event facet Charge(amount: Double) => (payment: String)
+
+workflow Buy() andThen {
+    paid = Charge(amount = 10) with afl.Timeout()
+}
+"""
+    ),
     "AFL320": Example(
         """\
 namespace shop {
@@ -404,6 +418,17 @@ namespace shop {
 """
     ),
     "AFL322": Example("schema Line { sku: String }\n"),
+    "AFL323": Example(
+        """\
+namespace shop {
+    schema Share { part: Double }
+
+    workflow Split(people: Long) andThen {
+        share = Share(part = 1 / $.people) catch { sys.log("nobody there") }
+    }
+}
+"""
+    ),
     "AFL330": Example('facet Greet(text: String = "Hello " + "World")\n'),
     "AFL331": Example(
         """\
@@ -437,6 +462,14 @@ facet Ask(question: String) => (answer: String) prompt {
     ),
     "AFL350": Example("facet Shout(text: String) => (loud: String) script { }\n"),
     "AFL351": Example('facet Shout(text: String) => (loud: String) script ruby "text.upcase"\n'),
+    "AFL352": Example(
+        """\
+facet Shout(text: String) => (loud: String) script {
+    text = params["text"]
+    result["loud"] = = text.upper()
+}
+"""
+    ),
     "AFL360": Example(
         """\
 facet Count(n: Long) => (total: Long) andThen {
@@ -461,6 +494,13 @@ event facet Greet(name: String) => (text: String)
 workflow Hello(name: String) andThen when {
     case $.name != "" => { greeting = Greet(name = $.name) }
 }
+"""
+    ),
+    "AFL363": Example(
+        """\
+facet Priced(price: Double) with Taxed(rate = 0.08)
+
+facet Taxed(rate: Double) with Priced(price = 1)
 """
     ),
     "AFL370": Example(

@@ -10,11 +10,12 @@ A client starts runs and looks at them; workers do their tasks. What needs nobod
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from afl import bootstrap
-from afl.config import load_config
+from afl.config import Config, SettingsError, load_config
 from afl.lang.compiler import compile_source
 from afl.lang.program import Program
 from afl.lang.sources import FolderLibrary
@@ -24,7 +25,8 @@ from afl.runtime.entities import RunnerState
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.persistence import DEFAULT_TASK_LIST, PersistenceAPI
 
-#: A program, AFL text, the path of a file with it, or compiled JSON as a dict.
+#: A program, AFL text, the path of a file with it, or compiled JSON as a dict. A `str` is text if
+#: it has a `{`, a `(` or a line end; a file of such a name can be given as a Path.
 AnyProgram: TypeAlias = "Program | str | Path | Mapping[str, Any]"
 
 
@@ -67,7 +69,7 @@ class Client:
     """A connection to a store: `url`, or what the settings say. Close it, or use it in `with`."""
 
     def __init__(self, url: str | None = None) -> None:
-        self._config = load_config(flags={"store.url": url})
+        self._config = _settings(url)
         self._store = bootstrap.open_store(self._config.store.url)
         self._evaluator = bootstrap.evaluator(self._store, self._config)
 
@@ -107,7 +109,7 @@ class Client:
         if isinstance(program, Mapping):
             return Program.from_dict(program)
         language = self._config.language
-        if isinstance(program, str) and "\n" in program:
+        if isinstance(program, str) and _is_text(program):
             libraries = [FolderLibrary([each]) for each in language.library_paths]
             return compile_source(program, strict=language.strict, libraries=libraries)
         return compile_paths(
@@ -122,3 +124,20 @@ class Client:
 
     def __exit__(self, *_error: object) -> None:
         self.close()
+
+
+def _is_text(program: str) -> bool:
+    """Whether it is AFL, and not the path of a file: every program that runs has these."""
+    return any(sign in program for sign in "{(\n")
+
+
+def _settings(url: str | None) -> Config:
+    """The settings with this URL. Nobody gave a flag, so none is blamed. Raises SettingsError."""
+    try:
+        return load_config(flags={"store.url": url})
+    except SettingsError as error:
+        problems = (
+            replace(each, origin="argument url") if each.origin.startswith("flag") else each
+            for each in error.problems
+        )
+        raise SettingsError(tuple(problems)) from None

@@ -85,6 +85,62 @@ _HARD = [
         None,
         error="two",
     ),
+    Case(
+        "two fail in a block",
+        """workflow W() => (why: String, first: String) andThen {
+            a = Add(a = 1)
+            b = Fail(message = "b" ++ a.sum)
+            c = Fail(message = "c")
+            d = Upper(text = c.never ++ b.never)
+        } catch { yield W(why = $.error, first = d.error) }""",
+        {"why": "b2", "first": "b2"},
+    ),
+    Case(
+        "two blocks fail",
+        """workflow W() => (why: String)
+            andThen { late = Upper(text = last.never) }
+            andThen { a = Add(a = 1) b = Add(a = a.sum) c = Fail(message = "c" ++ b.sum) }
+            andThen { last = Fail(message = "last") yield W(why = c.never) }
+            catch { yield W(why = $.error) }""",
+        {"why": "last"},
+    ),
+    Case(
+        "all that a step reads fails",
+        """workflow W() => (why: String)
+            andThen { a = Add(a = 1) b = Fail(message = "b" ++ a.sum) }
+            andThen { c = Fail(message = "c") }
+            andThen { s = Upper(text = c.never ++ b.never) }
+            andThen foreach x in [c.never, b.never] { u = Upper(text = x) }
+            catch { yield W(why = s.error) }""",
+        {"why": "b2"},
+    ),
+    Case(
+        "rounds and cases fail",
+        """facet Rounds() => (x: Long) andThen foreach i in [0, 1, 2, 3] {
+            a = Add(a = i, b = 0)
+            sys.assert(a.sum == 0, message = "round " ++ a.sum)
+        }
+        facet Cases() => (x: Long) andThen when {
+            case true => { a = Add(a = 1) f = Fail(message = "case " ++ a.sum) }
+            case 1 < 2 => { f = Fail(message = "other") }
+            case _ => { }
+        }
+        workflow W() => (rounds: String, cases: String) andThen {
+            r = Rounds() catch { }
+            c = Cases() catch { }
+            yield W(rounds = r.error, cases = c.error)
+        }""",
+        {"rounds": "round 1", "cases": "case 2"},
+    ),
+    Case(
+        "two fail, and nobody catches",
+        """workflow W()
+            andThen { a = Add(a = 1) b = Fail(message = "b" ++ a.sum) }
+            andThen { c = Fail(message = "c") }
+            andThen foreach i in [1, 2] { f = Fail(message = "round " ++ i) }""",
+        None,
+        error="b2",
+    ),
 ]
 
 ALL_CASES = [*PROGRAMS, *_HARD]

@@ -377,6 +377,87 @@ PROGRAMS: list[Case] = [
         error="second (while handling: first)",
     ),
     Case(
+        "returns called like an error",
+        """facet Told() => (error: String) andThen { f = Fail(message = "low") }
+        catch { yield Told(error = "told: " ++ $.error) }
+        facet Bare() => (error: String, error_type: String) andThen { f = Fail(message = "high") }
+        facet Box(error: String) andThen { f = Fail(message = "hidden") }
+        workflow W(error: String) => (told: Json, own: Json, whole: Json, kind: Json, box: Json)
+        andThen {
+            t = Told()
+            b = Bare() catch { yield Bare(error = "own: " ++ $.error) }
+            x = Box(error = $.error) catch { }
+            yield W(told = t.error, own = b.error, whole = b, kind = b.error_type, box = x.error)
+        }""",
+        {
+            "told": "told: low",
+            "own": "own: high",
+            "whole": {"error": "own: high", "error_type": "HandlerError"},
+            "kind": "HandlerError",
+            "box": "as given",
+        },
+        {"error": "as given"},
+    ),
+    Case(
+        "an input called error, beside a block that failed",
+        """workflow W(error: String) => (seen: Json, why: String)
+            andThen { f = Fail(message = "no") }
+            andThen { a = Add(a = 1) s = Say(what = [$.error, a.sum]) yield W(seen = s.said.what) }
+            catch { yield W(why = $.error) }""",
+        {"seen": ["given", 2], "why": "no"},
+        {"error": "given"},
+    ),
+    Case(
+        "a catch reads its own step by name",
+        """workflow W() => (r: Json) andThen {
+            s = Ask(n = 1) catch { yield Ask(twice = [$.error, s.error, s.error_type, s.sum]) }
+            yield W(r = s.twice)
+        }
+        event facet Ask(n: Long) => (sum: Long, twice: Json) andThen {
+            f = Fail(message = "no")
+        }""",
+        {"r": ["no", "no", "HandlerError", 2]},
+    ),
+    Case(
+        "a call that nobody declares is caught",
+        """workflow W() => (kind: Json, one: Json, all: Json) andThen {
+            a = Say(what = 1) with afl.Retry(max = 3, backoff = "10ms")
+            s = Nobody(x = a.said) with Point2(x = 1) as p catch {
+                yield Nobody(kind = $.error_type) with p(x = 2)
+            }
+            t = Nobody(x = a.said) catch { sys.log($.error_type) }
+            yield W(kind = s.kind, one = s.p, all = t)
+        }
+        facet Point2(x: Long)""",
+        {
+            "kind": "UndeclaredFacet",
+            "one": {"x": 2},
+            "all": {
+                "error": "Facet 'Nobody' is not declared in the program, so nothing can do its "
+                "work; declare it as a facet or an event facet",
+                "error_type": "UndeclaredFacet",
+            },
+        },
+    ),
+    Case(
+        "rounds that yield to mixins",
+        """facet Tenant(tenant: String) => (region: String, regions: [String])
+        workflow W(xs: [String]) => (r: String, region: String, regions: [String], owner: Json)
+        with Tenant(tenant = "flat") with Tenant(tenant = "main") as owner
+        andThen foreach x in $.xs {
+            yield W(r = x)
+            yield Tenant(region = x, regions = x)
+            yield owner(region = x, regions = x)
+        }""",
+        {
+            "r": "b",
+            "region": "b",
+            "regions": ["a", "b"],
+            "owner": {"region": "b", "regions": ["a", "b"]},
+        },
+        {"xs": ["a", "b"]},
+    ),
+    Case(
         "a failed sibling block",
         """workflow W() => (n: Long)
             andThen { f = Fail(message = "gone") }

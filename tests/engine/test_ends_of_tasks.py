@@ -22,6 +22,7 @@ from afl.runtime.entities import (
 from afl.runtime.errors import InvalidTaskStateError, StaleFence, TaskNotFoundError
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.script_executor import ScriptExecutor
 from afl.runtime.types import StepId, WorkflowId
 from afl.telemetry import Event, ResultUndeclared, TaskDiscarded, Telemetry
 
@@ -49,6 +50,17 @@ namespace t {
     } catch {
         yield Caught(r = "caught")
     }
+    workflow Read() => (r: Json) andThen {
+        one = Add(a = 1) with afl.Retry(max = 2, backoff = "1s")
+    } catch {
+        yield Read(r = one.sum)
+    }
+    event facet Prepared(a: Long) => (sum: Long, carry: Boolean)
+        script { result["sum"] = params["a"] + 1 }
+    workflow Scripted() => (r: Json) andThen {
+        one = Prepared(a = 1) catch { }
+        yield Scripted(r = one)
+    }
     workflow WithBlocks() => (r: Json) andThen {
         one = Behind(a = 1)
         yield WithBlocks(r = one.twice)
@@ -73,12 +85,17 @@ class Bench:
         self.told: list[Event] = []
         telemetry = Telemetry()
         telemetry.subscribe(self.told.append)
-        self.evaluator = Evaluator(store, telemetry)
+        self.evaluator = Evaluator(store, telemetry, scripts=ScriptExecutor())
         self.run_id: WorkflowId = self.evaluator.submit(program, f"t.{workflow}")
 
     def claim(self) -> TaskDefinition:
-        (task,) = self.store.claim_tasks(["Add", "Behind"], 1)
+        (task,) = self.store.claim_tasks(["Add", "Behind", "Prepared"], 1)
         return task
+
+    def returns(self, task: TaskDefinition) -> dict[str, Any]:
+        step = self.store.get_step(StepId(task.step_id))
+        assert step is not None
+        return {name: each.value for name, each in step.attributes.returns.items()}
 
     @property
     def task(self) -> TaskDefinition:
@@ -145,6 +162,80 @@ def test_nothing_is_retried_that_did_not_ask(any_store: PersistenceAPI, program:
     bench = Bench(any_store, program, "Plain")
     bench.evaluator.fail_task(bench.claim(), "not now", retry=RetryPolicy())
     assert bench.state == RunnerState.FAILED
+
+
+# Parts of results that never came
+
+
+def test_parts_of_a_failed_attempt_are_no_returns(
+    any_store: PersistenceAPI, program: Program, clock: FakeClock
+) -> None:
+    bench = Bench(any_store, program, "Read")
+    for _ in range(2):
+        task = bench.claim()
+        bench.evaluator.update_step(StepId(task.step_id), {"sum": 42}, fence=task.fence)
+        assert bench.returns(task) == {"sum": 42}
+        bench.evaluator.fail_task(task, "not now")
+        assert bench.returns(task) == {}
+        clock.advance(1)
+    assert bench.error == ("Attribute 'sum' of step 'one' not found (while handling: not now)")
+
+
+@pytest.mark.parametrize("how", ["operator", "dead letter", "discarded"])
+def test_parts_are_gone_however_the_attempt_was_given_up(
+    any_store: PersistenceAPI, program: Program, clock: FakeClock, how: str
+) -> None:
+    bench = Bench(any_store, program, "Plain")
+    task = bench.claim()
+    step_id = StepId(task.step_id)
+    bench.evaluator.update_step(step_id, {"sum": 42}, order=5)
+    if how == "operator":
+        bench.evaluator.fail_step(step_id, "no")
+    elif how == "dead letter":
+        bench.evaluator.dead_letter_task(task, "too often")
+    else:
+        clock.advance(15)
+        bench.evaluator.discard_task(task.uuid, "nobody comes")
+    assert bench.returns(task) == {}
+
+
+def test_the_parts_of_the_next_attempt_begin_anew(
+    any_store: PersistenceAPI, program: Program, clock: FakeClock
+) -> None:
+    bench = Bench(any_store, program, "Retried")
+    step_id = StepId(bench.task.step_id)
+    for retries in ("declared", "of an operator"):
+        task = bench.claim()
+        assert bench.evaluator.update_step(step_id, {"part": retries}, order=5)
+        assert not bench.evaluator.update_step(step_id, {"part": "late"}, order=4)
+        bench.evaluator.fail_task(task, "not now")
+        clock.advance(1)
+    bench.evaluator.retry_step(step_id)
+    task = bench.claim()
+    assert bench.evaluator.update_step(step_id, {"carry": True}, order=1)
+    bench.evaluator.complete_task(task, {"sum": 1})
+    assert bench.returns(task) == {"sum": 1, "carry": True}
+
+
+def test_what_a_script_in_front_has_left_outlives_an_attempt(
+    any_store: PersistenceAPI, program: Program
+) -> None:
+    bench = Bench(any_store, program, "Scripted")
+    task = bench.claim()
+    assert bench.returns(task) == {"sum": 2}
+    bench.evaluator.update_step(StepId(task.step_id), {"sum": 42}, fence=task.fence)
+    bench.evaluator.update_step(StepId(task.step_id), {"carry": True}, fence=task.fence)
+    bench.evaluator.fail_task(task, "not now")
+    assert bench.returns(task) == {"sum": 2}
+
+
+def test_without_parts_a_failed_attempt_leaves_what_a_script_has_left(
+    any_store: PersistenceAPI, program: Program
+) -> None:
+    bench = Bench(any_store, program, "Scripted")
+    task = bench.claim()
+    bench.evaluator.fail_task(task, "not now")
+    assert bench.returns(task) == {"sum": 2}
 
 
 # Discarding

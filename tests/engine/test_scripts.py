@@ -12,6 +12,7 @@ from afl.clock import FakeClock
 from afl.runtime.entities import RunnerState
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.handlers.scripts import SCRIPT_TASK
+from afl.runtime.memory_store import MemoryStore
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.script_executor import ScriptExecutor, ScriptResult
 
@@ -65,3 +66,45 @@ def test_a_run_that_is_cancelled_while_its_script_runs_stays_so(any_store: Persi
     run = any_store.get_run(run_id)
     assert run is not None
     assert run.state == RunnerState.CANCELLED
+
+
+CHAINED = 500
+
+
+class Instant(ScriptExecutor):
+    """Counts up without a process: a chain of these would take long."""
+
+    def execute(
+        self, code: str, params: Mapping[str, Any] | None = None, language: str = "python"
+    ) -> ScriptResult:
+        assert params is not None
+        return ScriptResult(True, {"m": params["n"] + 1}, params=dict(params))
+
+
+def test_a_chain_of_scripts_is_not_bound_by_the_stack() -> None:
+    chain = "\n".join(f"s{i} = Slow(n = s{i - 1}.m)" for i in range(1, CHAINED))
+    text = f"""facet Slow(n: Long) => (m: Long) script {{ result["m"] = params["n"] + 1 }}
+    workflow W() => (m: Long) andThen {{
+        s0 = Slow(n = 0)
+        {chain}
+        yield W(m = s{CHAINED - 1}.m)
+    }}"""
+    evaluator = Evaluator(MemoryStore(), scripts=Instant())
+    run_id = evaluator.submit(compiled(text), "W")
+    assert evaluator.result(run_id).outputs == {"m": CHAINED}
+
+
+def test_who_waits_for_a_run_finds_all_of_its_scripts_done(any_store: PersistenceAPI) -> None:
+    done: list[str] = []
+    evaluator = Evaluator(any_store, scripts=Watched(meanwhile=lambda: done.append("one")))
+    text = """facet Slow(n: Long) => (m: Long) script { result["m"] = params["n"] + 1 }
+    workflow W() => (a: Long) andThen {
+        first = Add(a = 1)
+        a = Slow(n = first.sum) b = Slow(n = a.m) c = Slow(n = b.m)
+        yield W(a = c.m)
+    }"""
+    run_id = evaluator.submit(compiled(text), "W")
+    (task,) = any_store.claim_tasks(["t.Add"], 1)
+    evaluator.complete_task(task, {"sum": 2})
+    assert done == ["one"] * 3
+    assert evaluator.result(run_id).outputs == {"a": 5}

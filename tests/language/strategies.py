@@ -133,7 +133,8 @@ bare_calls = st.one_of(
 
 # Scripts
 
-#: Lines of Python whose braces balance, once strings and comments are taken out.
+#: Lines of Python whose braces balance, once strings and comments are taken out. One is a string
+#: of several lines: only its first is code, which can be indented.
 CODE_LINES = [
     'result["x"] = params["a"]',
     "if params:",
@@ -146,6 +147,7 @@ CODE_LINES = [
     "é = '日本 👍'",
     "/* no comment of Python",
     "script { nested }",
+    'm = """ of \n several } lines  \n\n    """',
 ]
 _code_line = st.builds(
     lambda indent, line: " " * indent + line, st.sampled_from([0, 4]), st.sampled_from(CODE_LINES)
@@ -157,6 +159,13 @@ def _as_written(lines: list[str]) -> str:
     full = [line for line in lines if line]
     margin = min((len(line) - len(line.lstrip()) for line in full), default=0)
     return "\n".join(line[margin:] for line in lines).strip("\n")
+
+
+def _code_lines(code: str) -> list[str]:
+    """The lines of code; a string of several lines is one of them."""
+    for line in CODE_LINES:
+        code = code.replace(line, line.replace("\n", "\0"))
+    return [line.replace("\0", "\n") for line in code.split("\n")]
 
 
 raw_code = st.lists(_code_line | st.just(""), max_size=4).map(_as_written)
@@ -514,7 +523,7 @@ class Writer:
         found: list[Token] = ["script"]
         if node.language != "python" or self._chance():
             found.append(node.language)
-        lines = node.code.split("\n")
+        lines = _code_lines(node.code)
         raw = all(line.lstrip(" ") in (*CODE_LINES, "") for line in lines)
         if not raw or node.code != _as_written(lines):
             return [*found, self.string(node.code)]

@@ -226,6 +226,11 @@ class ForeachClause(ASTNode):
 class ScriptBlock(ASTNode):
     language: str = "python"
     code: str = ""
+    #: Line and column of each line of code in the text; only the parser knows them, of code
+    #: between braces.
+    places: tuple[tuple[int, int], ...] = field(
+        default=(), init=False, kw_only=True, compare=False, repr=False
+    )
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from afl.lang import ast, codes, strings, trivia
 from afl.lang.ast import EMPTY, FrozenList, SourceLocation, frozen
 from afl.lang.codes import Code
 from afl.lang.diagnostics import Diagnostic
+from afl.lang.scripts import CodeLine, code_lines
 
 #: Deeper expressions are refused, brackets around them included: later passes may then recurse
 #: without fear.
@@ -260,9 +261,15 @@ class Builder(Transformer[Token, Any]):
 
     def script(self, items: Children) -> ast.ScriptBlock:
         keyword, language, text = items
-        raw = text.type == "RAW"
-        code = trivia.script_code(text[1:-1]) if raw else self._decode(text)
-        return ast.ScriptBlock(str(language or "python"), code, location=self._span(keyword, text))
+        place = self._span(keyword, text)
+        name = str(language or "python")
+        if text.type != "RAW":
+            return ast.ScriptBlock(name, self._decode(text), location=place)
+        lines = code_lines(text[1:-1])
+        script = ast.ScriptBlock(name, "\n".join(each.text for each in lines), location=place)
+        # No argument of the node: who makes one without a text has no places to give.
+        object.__setattr__(script, "places", tuple(_code_place(text, each) for each in lines))
+        return script
 
     def and_then_block(self, items: Children) -> ast.AndThenBlock:
         keyword, foreach, block = items
@@ -548,6 +555,12 @@ _UNDERSCORE = ast.Reference(FrozenList(["_"]), False)
 def bare_name(position: int) -> str:
     """The step name of a statement such as `sys.log(…)`, which is written without one."""
     return f"_sys_{position}"
+
+
+def _code_place(raw: Any, line: CodeLine) -> tuple[int, int]:
+    """Where a line of a script stands in the text; the first one follows the brace."""
+    before = raw.column if line.line == 0 else 0
+    return raw.line + line.line, before + line.column + 1
 
 
 def _one_or_list(blocks: list[ast.AndThenBlock]) -> ast.StepBody:

@@ -85,6 +85,7 @@ SELF_REFERENCE = _error("AFL223", "step that waits for itself", "Read another st
 STEP_CYCLE = _error("AFL224", "steps that wait for each other", "Break the circle: one of them must not read the other.")
 AMBIGUOUS_STEP = _error("AFL226", "step name that several sibling blocks have", "Rename one of the steps.")
 UNDECLARED_ATTRIBUTE = _warning("AFL225", "attribute that nobody declares", "Declare it among the facet's returns or the schema's fields.")
+EARLY_INPUT = _error("AFL227", "input that is not there yet", "Defaults read parameters; mixins of a signature read these, and what mixins before them add.")
 
 # Rules
 YIELD_TARGET = _error("AFL301", "yield to something else", "Yield to the enclosing declaration, its mixins, or the facet of the step whose body this is.")
@@ -93,9 +94,11 @@ YIELD_ARGUMENT = _warning("AFL303", "yield of an undeclared return", "Declare th
 UNKNOWN_ARGUMENT = _warning("AFL310", "argument that the facet does not take", "Use a declared parameter.")
 MISSING_ARGUMENT = _warning("AFL311", "required argument left out", "Give it, declare a default, or an implicit of that name.")
 ARGUMENT_TYPE = _warning("AFL312", "value of another type", "Convert it, or change the declared type.")
+POLICY_ARGUMENT = _error("AFL313", "policy without a required argument", "Give it: the runtime has no default for it.")
 SCHEMA_FIELD = _error("AFL320", "field that the schema does not have", "Use a declared field.")
 SCHEMA_MIXIN = _error("AFL321", "schema with mixins", "Only facets take mixins.")
 SCHEMA_PLACE = _error("AFL322", "schema outside a namespace", "Move it into a namespace.")
+SCHEMA_BODY = _error("AFL323", "schema with a body or a catch", "Put the `catch` around the block, or compute the value in a step before.")
 OPERAND_TYPE = _error("AFL330", "operator on a literal it cannot take", "Arithmetic is for numbers, `!`, `&&` and `||` for Booleans; join text with `++`.")
 OPERAND_INFERRED = _warning("AFL331", "operator on a value it cannot take", "Arithmetic is for numbers, `!`, `&&` and `||` for Booleans; join text with `++`.")
 PROMPT_TEMPLATE = _error("AFL340", "prompt without a template", "Add a `template`.")
@@ -103,8 +106,10 @@ PROMPT_PLACEHOLDER = _error("AFL341", "placeholder that is no parameter", "Place
 PROMPT_PLACE = _warning("AFL342", "prompt on something that is no event facet", "Only event facets are sent to a model.")
 SCRIPT_EMPTY = _error("AFL350", "script without code", "Write the code, or remove the script.")
 SCRIPT_LANGUAGE = _error("AFL351", "script in an unknown language", "Scripts are Python.")
+SCRIPT_SYNTAX = _error("AFL352", "script that is no Python", "Correct it; the message is Python's.")
 RECURSION = _error("AFL360", "call that never ends", "Put the recursive call into a `when` case or a `foreach`.")
 FOREACH_ITERABLE = _warning("AFL361", "foreach over something that is no list", "Iterate over an array or a Json value.")
 WHEN_DEFAULT = _error("AFL362", "when without a last `case _`", "Add one `case _ => { … }` at the end.")
+MIXIN_CYCLE = _error("AFL363", "mixins in a circle", "Break the circle: one of them must not mix in the other.")
 USE_CYCLE = _warning("AFL370", "namespaces that use each other", "Move what both need into a third.")
 # fmt: on

@@ -11,13 +11,21 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from afl.errors import AflError
 from afl.lang import ast
 from afl.lang.ast import SourceLocation
+from afl.lang.parser import MAX_NESTING
+
+T = TypeVar("T")
+
+#: What whole numbers can be: those of 64 bits.
+SMALLEST, LARGEST = -(2**63), 2**63 - 1
+
+_CONTAINERS = frozenset({list, dict})
 
 
 class EvaluationError(AflError):
@@ -55,6 +63,24 @@ class _Failure(Exception):  # noqa: N818 - becomes an EvaluationError with a pla
         self.message = message
 
 
+def bounded(value: T, location: SourceLocation | None = None) -> T:
+    """A value that was put together from others. Raises EvaluationError if it is nested deeper
+    than a text can be: nobody who reads it later need fear for the stack."""
+    level: list[Any] = [value]
+    # One level after the other: a call for each value would be slow, and could itself go too deep.
+    for _ in range(MAX_NESTING):
+        inner: list[Any] = []
+        for each in level:
+            items = each.values() if isinstance(each, dict) else each
+            # Most hold no others, which is found out without looking at each in Python.
+            if not _CONTAINERS.isdisjoint(map(type, items)):
+                inner += [item for item in items if type(item) in _CONTAINERS]
+        if not inner:
+            return value
+        level = inner
+    raise EvaluationError(f"Value is nested more than {MAX_NESTING} deep", location)
+
+
 # References
 
 
@@ -68,7 +94,8 @@ def _reference(expr: ast.Reference, environment: Environment) -> Any:
         if head not in environment.inputs:
             raise _Failure(f"Input parameter '{head}' not found")
         return _walk(environment.inputs[head], f"$.{head}", rest)
-    return _step(head, rest, environment)
+    found = _step(head, rest, environment)
+    return found if rest else bounded(found, expr.location)
 
 
 def _step(name: str, rest: list[str], environment: Environment) -> Any:
@@ -159,16 +186,17 @@ def _arithmetic(operator: str, left: Any, right: Any) -> Any:
                 f"Type error in '{operator}': expected a number, got {_kind(value)}{hint}"
             )
     try:
-        return _finite(operator, _ARITHMETIC[operator](left, right))
+        return _in_range(operator, _ARITHMETIC[operator](left, right))
     except ZeroDivisionError:
         raise _Failure("Division by zero") from None
     except OverflowError:
         raise _Failure(f"Number out of range in '{operator}'") from None
 
 
-def _finite(operator: str, value: Any) -> Any:
-    """JSON has no infinity, so a program has none either."""
-    if isinstance(value, float) and not math.isfinite(value):
+def _in_range(operator: str, value: Any) -> Any:
+    """JSON has no infinity, and whole numbers have 64 bits: so it is in a program."""
+    fits = SMALLEST <= value <= LARGEST if isinstance(value, int) else math.isfinite(value)
+    if not fits:
         raise _Failure(f"Number out of range in '{operator}'")
     return value
 
@@ -179,12 +207,36 @@ def _is_number(value: Any) -> bool:
 
 def _equal(left: Any, right: Any) -> bool:
     """Equality of JSON values: numbers by worth, and `true` equals no number."""
+    if not isinstance(left, list | Mapping):
+        return _is_same(left, right)
+    # Not by recursion: inputs and results of handlers may be deep.
+    inside: list[Iterator[tuple[Any, Any]]] = [iter([(left, right)])]
+    while inside:
+        for one, other in inside[-1]:
+            if isinstance(one, list) and isinstance(other, list):
+                if len(one) != len(other):
+                    return False
+                inside.append(zip(one, other, strict=True))
+                break
+            if isinstance(one, Mapping) and isinstance(other, Mapping):
+                if one.keys() != other.keys():
+                    return False
+                inside.append(_entries(one, other))
+                break
+            if not _is_same(one, other):
+                return False
+        else:
+            inside.pop()
+    return True
+
+
+def _entries(one: Mapping[str, Any], other: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
+    return ((each, other[key]) for key, each in one.items())
+
+
+def _is_same(left: Any, right: Any) -> bool:
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
-    if isinstance(left, list) and isinstance(right, list):
-        return len(left) == len(right) and all(map(_equal, left, right))
-    if isinstance(left, Mapping) and isinstance(right, Mapping):
-        return left.keys() == right.keys() and all(_equal(left[key], right[key]) for key in left)
     return bool(left == right)
 
 
@@ -237,7 +289,20 @@ def _unary(expr: ast.UnaryExpr, environment: Environment) -> Any:
         return not _boolean("!", value)
     if not _is_number(value):
         raise _Failure(f"Type error in '{expr.operator}': expected a number, got {_kind(value)}")
-    return -value
+    return _in_range(expr.operator, -value)
+
+
+def _literal(expr: ast.ArrayLiteral | ast.MapLiteral, environment: Environment) -> Any:
+    return bounded(_put_together(expr, environment), expr.location)
+
+
+def _put_together(expr: ast.Expr, environment: Environment) -> Any:
+    """Literals in literals are one value, looked at once."""
+    if isinstance(expr, ast.ArrayLiteral):
+        return [_put_together(each, environment) for each in expr.elements]
+    if isinstance(expr, ast.MapLiteral):
+        return {each.key: _put_together(each.value, environment) for each in expr.entries}
+    return evaluate(expr, environment)
 
 
 def _index(expr: ast.IndexExpr, environment: Environment) -> Any:
@@ -275,8 +340,6 @@ _EVALUATORS: dict[type, Callable[[Any, Environment], Any]] = {
     ast.BinaryExpr: _binary,
     ast.UnaryExpr: _unary,
     ast.IndexExpr: _index,
-    ast.ArrayLiteral: lambda expr, env: [evaluate(each, env) for each in expr.elements],
-    ast.MapLiteral: lambda expr, env: {
-        each.key: evaluate(each.value, env) for each in expr.entries
-    },
+    ast.ArrayLiteral: _literal,
+    ast.MapLiteral: _literal,
 }

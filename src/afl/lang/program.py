@@ -7,7 +7,7 @@ that, and runs record it to tell which program they belong to.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
@@ -20,7 +20,8 @@ from afl.lang.decoder import decode_program
 from afl.lang.diagnostics import Diagnostic, InvalidProgram, suggest
 from afl.lang.emitter import JSONEmitter
 from afl.lang.names import Declared, Names
-from afl.lang.validation import check
+from afl.lang.validation import RULES, STORED_RULES, check
+from afl.lang.validation.rule import Rule
 
 
 class UnknownWorkflow(UsageError):  # noqa: N818 - the noun is what callers catch
@@ -38,8 +39,12 @@ class Program:
     @classmethod
     def of(cls, tree: ast.Program, *, strict: bool = False) -> Program:
         """Index and check a tree. Raises InvalidProgram with every problem."""
+        return cls._checked(tree, RULES, strict)
+
+    @classmethod
+    def _checked(cls, tree: ast.Program, rules: Sequence[Rule], strict: bool = False) -> Program:
         names = Names(tree)
-        result = check(names, strict=strict)
+        result = check(names, strict=strict, rules=rules)
         if not result.is_valid:
             raise InvalidProgram(result.diagnostics)
         return cls(tree, names, tuple(result.warnings))
@@ -47,7 +52,7 @@ class Program:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Program:
         """The program that `to_dict` was called on, checked again."""
-        return cls.of(decode_program(data))
+        return cls._checked(decode_program(data), STORED_RULES)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Program:

@@ -25,6 +25,8 @@ from afl.lang.types import (
     operator_type,
 )
 
+Mixins: TypeAlias = Iterable[ast.MixinSig | ast.MixinCall]
+
 
 class Attributes:
     """Readable names with their types. An open set admits others that nobody declared."""
@@ -52,6 +54,8 @@ class Owner:
     inputs: Attributes
     #: Yield targets by every name they may be called by; None where nothing is declared.
     targets: Mapping[str, Declared | None]
+    #: Inputs that are there only when more has happened.
+    later: Attributes = field(default_factory=lambda: Attributes({}))
 
 
 @dataclass(frozen=True)
@@ -153,6 +157,15 @@ def owner_of_declaration(names: Names, declared: Declared) -> Owner:
     )
 
 
+def before_its_body(names: Names, declared: Declared, owner: Owner, mixed_in: Mixins = ()) -> Owner:
+    """The owner as its signature sees it: nothing has run, and no mixins are there but `mixed_in`.
+
+    Arguments are completed in the order of the signature: defaults, then mixin after mixin.
+    """
+    added = _mixed_in(names, declared.namespace, mixed_in, returns=False)
+    return replace(owner, inputs=_params(names, declared).over(added), later=owner.inputs)
+
+
 def owner_of_step(names: Names, namespace: str, info: StepInfo) -> Owner:
     """A step as the owner of the body written behind it."""
     call, declared = info.node.call, info.declared
@@ -184,8 +197,8 @@ def step_info(names: Names, namespace: str, step: ast.StepStmt) -> StepInfo:
 
 
 def catching(owner: Owner) -> Owner:
-    """The same owner, seen from its `catch`, where the error can be read."""
-    return replace(owner, inputs=owner.inputs.over(ERROR))
+    """The same owner, seen from its `catch`, where `$` has the error above all else."""
+    return replace(owner, inputs=ERROR.over(owner.inputs))
 
 
 def failing(info: StepInfo) -> StepInfo:
@@ -233,10 +246,7 @@ def _typed(
     )
 
 
-Mixins: TypeAlias = Iterable[ast.MixinSig | ast.MixinCall]
-
-
-def _mixed_in(names: Names, namespace: str, mixins: Mixins) -> Attributes:
+def _mixed_in(names: Names, namespace: str, mixins: Mixins, *, returns: bool = True) -> Attributes:
     """An aliased mixin is one attribute; others lend what they hold, and nobody knows what an
     undeclared one holds."""
     lent = Attributes({})
@@ -248,7 +258,9 @@ def _mixed_in(names: Names, namespace: str, mixins: Mixins) -> Attributes:
         if declared is not None and declared.namespace in reserved_namespaces():
             continue  # an ask of the runtime, such as a retry, lends nothing
         if declared is not None:
-            lent = lent.over(_params(names, declared)).over(_returns(names, declared))
+            lent = lent.over(_params(names, declared))
+        if declared is not None and returns:
+            lent = lent.over(_returns(names, declared))
         given = dict.fromkeys(each.name for each in mixin.args)
         lent = lent.over(Attributes(given, is_open=declared is None))
     return lent

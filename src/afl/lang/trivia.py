@@ -8,7 +8,6 @@ in the original and Python's own braces, quotes and `//` need no meaning in AFL.
 from __future__ import annotations
 
 import re
-import textwrap
 from typing import NamedTuple
 
 from afl.lang.ast import DocComment, DocEntry, frozen
@@ -32,9 +31,10 @@ _SCRIPT_OR_OPAQUE = re.compile(
     rf"|(?P<script>(?<![\w.$])script\b{GAP}(?:[A-Za-z_]\w*{GAP})?\{{)",
     re.DOTALL,
 )
-_PYTHON_LEXEME = re.compile(
+#: Python's strings and comments, and the braces outside of them.
+PYTHON_LEXEME = re.compile(
     r'"""(?:[^\\]|\\.)*?"""|\'\'\'(?:[^\\]|\\.)*?\'\'\''
-    r'|"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\''
+    r'|"(?:[^"\\\n]|\\(?:\r\n|.))*"|\'(?:[^\'\\\n]|\\(?:\r\n|.))*\''
     r"|#[^\n]*|[{}]",
     re.DOTALL,
 )
@@ -70,7 +70,7 @@ def mask_scripts(text: str) -> str:
 def script_end(text: str, start: int) -> int | None:
     """Offset of the brace that closes a script whose code begins at `start`."""
     depth = 0
-    for match in _PYTHON_LEXEME.finditer(text, start):
+    for match in PYTHON_LEXEME.finditer(text, start):
         if match[0] == "{":
             depth += 1
         elif match[0] == "}":
@@ -78,17 +78,6 @@ def script_end(text: str, start: int) -> int | None:
                 return match.start()
             depth -= 1
     return None
-
-
-def script_code(raw: str) -> str:
-    """The code between the braces: without their indentation and blank edges."""
-    first, _, rest = raw.replace("\r\n", "\n").partition("\n")
-    # Code that starts right behind the brace has no indentation to compare with.
-    rest = textwrap.dedent(rest)
-    if first.rstrip().endswith(":") and not rest.lstrip("\n").startswith(" "):
-        rest = textwrap.indent(rest, "    ")
-    lines = [first.strip(), *rest.split("\n")]
-    return "\n".join(line.rstrip() for line in lines).strip("\n")
 
 
 _OPAQUE = re.compile(rf"{STRING}|{RAW}|{COMMENT}", re.DOTALL)

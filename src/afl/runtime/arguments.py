@@ -14,11 +14,14 @@ from typing import Any
 from afl.backoff import parse_duration
 from afl.errors import ConfigurationError
 from afl.lang import ast
-from afl.lang.expressions import Environment, EvaluationError, evaluate
+from afl.lang.expressions import LARGEST, Environment, EvaluationError, bounded, evaluate
 from afl.lang.names import Declared, Names, reserved_namespaces
 from afl.runtime.types import AttributeValue
 
 Mixin = ast.MixinCall | ast.MixinSig
+
+#: What is being computed, from the outside in: implicits, then facets that are mixed in.
+Within = tuple[Declared | ast.ImplicitDecl, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +47,11 @@ def call_values(
 
 
 def completed(
-    names: Names, namespace: str | None, callee: Declared, given: Mapping[str, Any]
+    names: Names,
+    namespace: str | None,
+    callee: Declared,
+    given: Mapping[str, Any],
+    within: Within = (),
 ) -> dict[str, Any]:
     """`given`, and what implicits, defaults and mixins of the signature add to it.
 
@@ -52,10 +59,11 @@ def completed(
     """
     if not callee.mixins and callee.params.keys() <= given.keys():
         return dict(given)  # nothing is left to add
-    values = _Values(names, namespace, callee, given)
+    within = (*within, callee)
+    values = _Values(names, namespace, callee, given, within)
     found = {name: values[name] for name in values}
     own = Environment(found, _no_step)
-    for name, value in _mixed_in(names, callee.namespace, callee.mixins, own):
+    for name, value in _mixed_in(names, callee.namespace, callee.mixins, own, within):
         found.setdefault(name, value)
     return found
 
@@ -88,9 +96,15 @@ class _Values(Mapping[str, Any]):
     """Parameters of a callee, each computed when it is first read: defaults read one another."""
 
     def __init__(
-        self, names: Names, namespace: str | None, callee: Declared, given: Mapping[str, Any]
+        self,
+        names: Names,
+        namespace: str | None,
+        callee: Declared,
+        given: Mapping[str, Any],
+        within: Within,
     ) -> None:
         self._names = names
+        self._within = within
         self._namespace = namespace
         self._callee = callee
         self._known = dict(given)
@@ -106,7 +120,11 @@ class _Values(Mapping[str, Any]):
         return has_default or self._implicit(name) is not None
 
     def _implicit(self, name: str) -> tuple[str, ast.ImplicitDecl] | None:
-        return None if self._namespace is None else self._names.implicit(self._namespace, name)
+        if self._namespace is None:
+            return None
+        found = self._names.implicit(self._namespace, name)
+        # One that is being computed cannot give what it needs itself.
+        return None if found is not None and _is_among(found[1], self._within) else found
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._known and name in self._missing:
@@ -142,22 +160,32 @@ class _Values(Mapping[str, Any]):
     def _implicit_value(self, namespace: str, implicit: ast.ImplicitDecl) -> Any:
         declared = self._names.resolve(namespace, implicit.call.name).declared
         given = {each.name: evaluate(each.value, _NOTHING) for each in implicit.call.args}
-        # Without implicits: one that needs itself would never end.
-        return given if declared is None else completed(self._names, None, declared, given)
+        if declared is None:
+            return given
+        around = [each for each in self._within if isinstance(each, ast.ImplicitDecl)]
+        return completed(self._names, None, declared, given, (*around, implicit))
+
+
+def _is_among(one: Declared | ast.ImplicitDecl, others: Within) -> bool:
+    return any(each is one for each in others)
 
 
 # Mixins
 
 
 def _mixed_in(
-    names: Names, namespace: str, mixins: Iterable[Mixin], environment: Environment
+    names: Names,
+    namespace: str,
+    mixins: Iterable[Mixin],
+    environment: Environment,
+    within: Within = (),
 ) -> Iterator[tuple[str, Any]]:
     """What mixins add, flat or under their alias. Asks of the runtime add nothing by themselves."""
     for mixin in mixins:
         declared = names.resolve(namespace, mixin.name).declared
-        values = _mixin_values(names, namespace, mixin, declared, environment)
+        values = _mixin_values(names, namespace, mixin, declared, environment, within)
         if mixin.alias is not None:
-            yield mixin.alias, values
+            yield mixin.alias, bounded(values, mixin.location)
         elif declared is None or declared.namespace not in reserved_namespaces():
             yield from values.items()
 
@@ -168,9 +196,16 @@ def _mixin_values(
     mixin: Mixin,
     declared: Declared | None,
     environment: Environment,
+    within: Within = (),
 ) -> dict[str, Any]:
     given = {each.name: evaluate(each.value, environment) for each in mixin.args}
-    return given if declared is None else completed(names, namespace, declared, given)
+    if declared is None:
+        return given
+    if _is_among(declared, within):
+        circle = [each for each in (*within, declared) if isinstance(each, Declared)]
+        path = " → ".join(each.qualified for each in circle[circle.index(declared) :])
+        raise EvaluationError(f"Mixins add each other in a circle: {path}", mixin.location)
+    return completed(names, namespace, declared, given, within)
 
 
 def policy_of(
@@ -207,6 +242,9 @@ def _retry(values: Mapping[str, Any], mixin: Mixin) -> dict[str, int]:
 
 
 def _timeout(values: Mapping[str, Any], mixin: Mixin) -> dict[str, int]:
+    if "after" not in values:
+        message = 'afl.Timeout: after is missing; expected a duration, such as "5m"'
+        raise EvaluationError(message, mixin.location)
     return {"timeout_ms": _milliseconds(values["after"], mixin)}
 
 
@@ -215,6 +253,9 @@ _ASKS = {"afl.Retry": _retry, "afl.Timeout": _timeout}
 
 def _milliseconds(text: Any, mixin: Mixin) -> int:
     try:
-        return round(parse_duration(text if isinstance(text, int | float) else str(text)) * 1000)
+        seconds = parse_duration(text if isinstance(text, int | float) else str(text))
     except ConfigurationError as problem:
         raise EvaluationError(f"{mixin.name}: {problem}", mixin.location) from None
+    if seconds >= LARGEST / 1000:
+        raise EvaluationError(f"Number out of range in '{mixin.name}'", mixin.location)
+    return round(seconds * 1000)

@@ -237,15 +237,29 @@ class ExecutionContext:
     # Values
 
     def values(self, step_id: StepId, *, is_cached: bool = False) -> Mapping[str, Any]:
-        """What can be read of a step; of a container whose blocks run, perhaps from the cache."""
+        """Returns of a step over its parameters; of a container whose blocks run, perhaps from
+        the cache."""
         found = self._values.get(step_id)
         if found is None:
             if is_cached and step_id not in self._steps:
                 found = self._cache.get(step_id)
             if found is None:
-                found = values_of(self.require(step_id))
+                found = self.require(step_id).attributes.values()
             self._values[step_id] = found
         return found
+
+    def _shown(self, step: StepDefinition) -> Mapping[str, Any]:
+        """What is read of a step by its name: with its error, unless it shows something else
+        under that name."""
+        values = self.values(step.id)
+        if step.transition.error is None:
+            return values
+        callee = self.statement_of(step).callee
+        # Whoever has returns does not show its parameters.
+        hidden = callee.params.keys() if callee is not None and callee.returns else set[str]()
+        shown = values.keys() - (hidden - step.attributes.returns.keys())
+        error = {name: each for name, each in error_of(step).items() if name not in shown}
+        return {**values, **error}
 
     def environment(self, block: StepDefinition, plan: Block) -> Environment:
         """What the statements of a block can read."""
@@ -254,13 +268,13 @@ class ExecutionContext:
         def read(name: str) -> Mapping[str, Any]:
             statement = plan.find(name)
             if statement is not None:
-                values = self.values(self._finished(statement, block, plan))
+                values = self._shown(self._finished(statement, block, plan))
                 return {**_NO_ERROR, **values} if _tells_error(statement, plan) else values
             if name == plan.bodies.step_name:
-                return inputs.all
+                return self._shown(self.require(container)) if plan.is_catch else inputs.all
             raise KeyError(name)
 
-        inputs = _Inputs(self, container, is_cached=not plan.is_catch)
+        inputs = _Inputs(self, container, with_error=plan.is_catch)
         return Environment(inputs, read, plan.variable, block.foreach_value)
 
     def step_id_of(self, statement: Statement, block: StepDefinition, plan: Block) -> StepId:
@@ -269,11 +283,11 @@ class ExecutionContext:
             return child_id(block.id, statement.id)
         return child_id(child_id(str(block.container_id), statement.block.id), statement.id)
 
-    def _finished(self, statement: Statement, block: StepDefinition, plan: Block) -> StepId:
+    def _finished(self, statement: Statement, block: StepDefinition, plan: Block) -> StepDefinition:
         found = self.step(self.step_id_of(statement, block, plan))
         if found is None or not found.is_terminal:
             raise KeyError(statement.name)
-        return found.id
+        return found
 
     # Tasks
 
@@ -380,14 +394,13 @@ def require_run(store: HasRuns, workflow_id: WorkflowId) -> RunnerDefinition:
     return run
 
 
-def values_of(step: StepDefinition) -> dict[str, Any]:
-    """Returns over parameters; of a step that met an error, what its `catch` can read."""
-    values = step.attributes.values()
+def error_of(step: StepDefinition) -> dict[str, Any]:
+    """What can be read about the error that a step met; nothing if it met none."""
     failure = step.transition.error
-    if failure is not None:
-        known = StepFailure.of(failure)
-        values |= {"error": known.message, "error_type": known.error_type}
-    return values
+    if failure is None:
+        return {}
+    known = StepFailure.of(failure)
+    return {"error": known.message, "error_type": known.error_type}
 
 
 #: What a step that met no error says about it, where it may have met one.
@@ -414,17 +427,23 @@ def _object_type(statement: Statement) -> ObjectType:
 class _Inputs(Mapping[str, Any]):
     """What `$` means: read only if it is asked for, because it may be large."""
 
-    __slots__ = ("_container", "_context", "_is_cached")
+    __slots__ = ("_container", "_context", "_found", "_with_error")
 
-    def __init__(self, context: ExecutionContext, container: StepId, is_cached: bool) -> None:
+    def __init__(self, context: ExecutionContext, container: StepId, with_error: bool) -> None:
         self._context = context
         self._container = container
-        # A catch reads the error, which came after the values were kept.
-        self._is_cached = is_cached
+        self._with_error = with_error
+        self._found: Mapping[str, Any] | None = None
 
     @property
     def all(self) -> Mapping[str, Any]:
-        return self._context.values(self._container, is_cached=self._is_cached)
+        if self._found is None:
+            self._found = self._context.values(self._container, is_cached=True)
+            if self._with_error:
+                # In a catch it is the error that counts, whatever else has its name.
+                error = error_of(self._context.require(self._container))
+                self._found = {**self._found, **error}
+        return self._found
 
     def __getitem__(self, name: str) -> Any:
         return self.all[name]

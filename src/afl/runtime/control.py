@@ -19,6 +19,7 @@ from afl.runtime.errors import (
     TaskNotFoundError,
 )
 from afl.runtime.handlers.blocks import bodies_of
+from afl.runtime.handlers.scripts import script_of
 from afl.runtime.persistence import task_id_of
 from afl.runtime.progress import fail
 from afl.runtime.states import StepState
@@ -120,8 +121,21 @@ def update(
         if order <= step.update_order:
             return False
         step.update_order = order
+    if step.foreach_value is None and script_of(step, context) is not None:
+        # What the script in front has left is there again when the attempt has failed.
+        step.foreach_value = {name: each.value for name, each in step.attributes.returns.items()}
     merge_returns(context, step, values)
     return True
+
+
+def drop_parts(context: ExecutionContext, step: StepDefinition) -> None:
+    """An attempt has failed: parts of its result are none, and those of the next begin anew."""
+    if step.state != StepState.EVENT_TRANSMIT:
+        return
+    has_none = step.foreach_value is None and script_of(step, context) is not None
+    if not has_none and (step.attributes.returns or step.update_order):
+        step.attributes.returns, step.update_order = {}, 0
+        merge_returns(context, step, step.foreach_value or {})
 
 
 def discard(context: ExecutionContext, task_id: str, reason: str) -> bool:
@@ -136,6 +150,7 @@ def discard(context: ExecutionContext, task_id: str, reason: str) -> bool:
     context.tell(TaskDiscarded, step=task.step_id, facet=task.name, reason=reason)
     step = context.step(StepId(task.step_id))
     if not task.is_over and step is not None and not step.is_terminal:
+        drop_parts(context, step)
         fail(step, StepFailure(reason, "Discarded"), context)
     return True
 

@@ -7,6 +7,7 @@ company: who comes while a decision is on its way to the store joins it.
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -72,6 +73,8 @@ class Decisions:
         self._lock = threading.Lock()
         #: Takes along what comes until it is decided.
         self._batch: Batch | None = None
+        #: Scripts that are still to be done by the thread at work here.
+        self._noted = threading.local()
 
     def context(
         self,
@@ -179,12 +182,29 @@ class Decisions:
             at = self._clock.now()
             for kind, facts in context.told:
                 self._telemetry.emit(kind(at=at, **facts))
-        for task in context.scripts:
-            try:
-                self._do_script(task)
-            except StaleFence as lost:
-                # Cancelled, or done by somebody else: not the affair of whoever waits here.
-                _log.warning("late_result_dropped", task=task.uuid, reason=str(lost))
+        if context.scripts:
+            self._do_scripts(context.scripts)
+
+    def _do_scripts(self, tasks: list[TaskDefinition]) -> None:
+        """One after the other, also those that the end of one leads to: each of them comes back
+        here, so only the first call on a thread works, and the others leave it a note."""
+        noted: deque[TaskDefinition] | None = getattr(self._noted, "scripts", None)
+        if noted is not None:
+            noted.extend(tasks)
+            return
+        noted = self._noted.scripts = deque(tasks)
+        try:
+            while noted:
+                self._do_one_script(noted.popleft())
+        finally:
+            del self._noted.scripts
+
+    def _do_one_script(self, task: TaskDefinition) -> None:
+        try:
+            self._do_script(task)
+        except StaleFence as lost:
+            # Cancelled, or done by somebody else: not the affair of whoever waits here.
+            _log.warning("late_result_dropped", task=task.uuid, reason=str(lost))
 
     def _follow_once(self, batch: Batch, context: ExecutionContext) -> None:
         """Results of one run have one context, and its end is followed once."""

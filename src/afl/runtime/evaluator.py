@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from afl import telemetry as events
 from afl.clock import SYSTEM_CLOCK, Clock
 from afl.ids import new_id
+from afl.lang.expressions import LARGEST
 from afl.lang.program import Program
 from afl.runtime import control, starting
 from afl.runtime.batches import Act
@@ -408,6 +409,7 @@ class Evaluator:
         if task is not None and not task.is_over:
             error = failure.to_dict()
             context.move_task(ended(task, state, context.now, error))
+        control.drop_parts(context, step)
         fail(step, failure, context)
 
     def _retry_later(
@@ -419,9 +421,11 @@ class Evaluator:
         policy: RetryPolicy,
     ) -> None:
         delay = policy.delay_ms(task.failures + 1)
-        not_before = context.now + delay if delay else 0
+        # Doubled often enough, a wait outgrows what a store can keep; nobody lives to see it end.
+        not_before = min(context.now + delay, LARGEST) if delay else 0
         retried = to_be_retried(task, context.now, failure.to_dict(), not_before=not_before)
         context.move_task(retried)
+        control.drop_parts(context, step)
         context.tell(
             events.TaskRetried,
             step=step.id,

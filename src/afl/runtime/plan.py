@@ -15,12 +15,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from operator import attrgetter
 from typing import Any
 
 from afl.lang import ast, paths
 from afl.lang.dependencies import call_expressions, step_names
 from afl.lang.names import Declared
 from afl.lang.program import Program
+from afl.lang.scopes import Owner, owner_of_declaration, owner_of_step, step_info
 from afl.runtime.types import StatementId
 
 
@@ -39,10 +41,13 @@ class Statement:
     name: str
     node: ast.StepStmt | ast.YieldStmt
     block: Block
+    #: What it calls; of a yield, whose returns it gives.
     callee: Declared | None
+    #: Its place among the statements of the same bodies: grows with the text.
+    place_in_text: int
     #: Body and catch written behind a step.
     own: Bodies | None = None
-    #: Steps of this block and of sibling blocks that it reads.
+    #: Steps of this block and of sibling blocks that it reads, in the order of the text.
     needs: tuple[Statement, ...] = ()
     #: Statements that read it: of this block, and of plain sibling blocks.
     dependents: list[Statement] = field(default_factory=list)
@@ -87,12 +92,17 @@ class Block:
     cases: tuple[tuple[ast.Expr | None, Block], ...] = ()
     script: ast.ScriptBlock | None = None
     #: Sibling steps that must be over before a group begins, or before the yields of a plain
-    #: block can be evaluated.
+    #: block can be evaluated. In the order of the text.
     waits_for: tuple[Statement, ...] = ()
     #: Begins when all other steps that it reads are over: rounds, cases, the catch.
     is_late: bool = False
     #: Runs because of an error, which it can read.
     is_catch: bool = False
+
+    @property
+    def awaited(self) -> tuple[Statement, ...]:
+        """All steps that must be over before its yields can be evaluated."""
+        return _in_order((*self.statements, *self.waits_for))
 
     @property
     def inner(self) -> tuple[Block, ...]:
@@ -114,6 +124,8 @@ class Bodies:
     """What runs behind a declaration, or behind a step that has a body of its own."""
 
     namespace: str
+    #: What yields here may give returns to, by every name; None where nothing is declared.
+    targets: Mapping[str, Declared | None]
     #: The step that blocks here know by name: the one whose own body this is.
     step_name: str | None = None
     blocks: tuple[Block, ...] = ()
@@ -154,7 +166,8 @@ class Plan:
 
     def _declare(self, declared: Declared, node: ast.CallableDecl) -> None:
         path = paths.declaration(declared.namespace, node)
-        bodies = self._bodies[declared.qualified] = Bodies(declared.namespace)
+        owner = owner_of_declaration(self.names, declared)
+        bodies = self._bodies[declared.qualified] = Bodies(owner.namespace, owner.targets)
         self._pending.append((bodies, node.body, node.catch, path))
         while self._pending:
             self._fill(*self._pending.pop())
@@ -229,17 +242,27 @@ class Plan:
     def _step(self, block: Block, node: ast.StepStmt, path: str) -> Statement:
         statement = self._statement(block, node, path, node.name)
         if node.body is not None or node.catch is not None:
-            statement.own = Bodies(block.bodies.namespace, step_name=node.name)
+            owner = self._owner_of(node, block.bodies.namespace)
+            statement.own = Bodies(owner.namespace, owner.targets, step_name=node.name)
             self._pending.append((statement.own, node.body, node.catch, path))
         return statement
 
     def _statement(
         self, block: Block, node: ast.StepStmt | ast.YieldStmt, path: str, name: str
     ) -> Statement:
-        callee = self.names.resolve(block.bodies.namespace, node.call.name).declared
-        made = Statement(StatementId(_id(path)), name, node, block, callee)
+        callee = self._callee(block.bodies, node)
+        made = Statement(StatementId(_id(path)), name, node, block, callee, len(self._statements))
         self._statements[made.id] = made
         return made
+
+    def _callee(self, bodies: Bodies, node: ast.StepStmt | ast.YieldStmt) -> Declared | None:
+        name = node.call.name
+        if isinstance(node, ast.YieldStmt) and name in bodies.targets:
+            return bodies.targets[name]
+        return self.names.resolve(bodies.namespace, name).declared
+
+    def _owner_of(self, node: ast.StepStmt, namespace: str) -> Owner:
+        return owner_of_step(self.names, namespace, step_info(self.names, namespace, node))
 
 
 def _id(path: str) -> StatementId:
@@ -269,7 +292,7 @@ def _link(block: Block) -> None:
                 needed.dependents.append(statement)
     if block.is_late:
         return
-    block.waits_for = tuple(dict.fromkeys(_siblings_read_by(block)))
+    block.waits_for = _in_order(_siblings_read_by(block))
     for needed in block.waits_for:
         needed.dependent_blocks.append(block)
 
@@ -277,7 +300,12 @@ def _link(block: Block) -> None:
 def _needs(block: Block, statement: Statement) -> tuple[Statement, ...]:
     read = _read(block, call_expressions(statement.call))
     # Whoever begins late finds all other blocks finished.
-    return tuple(dict.fromkeys(each for each in read if each.block is block or not block.is_late))
+    return _in_order(each for each in read if each.block is block or not block.is_late)
+
+
+def _in_order(statements: Iterable[Statement]) -> tuple[Statement, ...]:
+    """Each once, in the order of the text."""
+    return tuple(sorted(set(statements), key=attrgetter("place_in_text")))
 
 
 def _siblings_read_by(block: Block) -> Iterator[Statement]:

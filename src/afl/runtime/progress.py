@@ -12,20 +12,30 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from afl.errors import AflError, StoreError
 from afl.lang.expressions import EvaluationError
+from afl.log import get_logger
 from afl.runtime.context import ExecutionContext
 from afl.runtime.entities import RunnerState
 from afl.runtime.errors import StepFailure
 from afl.runtime.handlers import HANDLERS
-from afl.runtime.handlers.blocks import begin_block, bodies_of, catches_of, spawn_rounds
+from afl.runtime.handlers.blocks import (
+    awaited_by,
+    begin_block,
+    bodies_of,
+    catches_of,
+    spawn_rounds,
+)
 from afl.runtime.handlers.initialization import is_event
 from afl.runtime.handlers.scripts import script_of
 from afl.runtime.persistence import child_id
-from afl.runtime.plan import Statement
+from afl.runtime.plan import Kind, Statement
 from afl.runtime.states import BLOCK_TRANSITIONS, StepState, select_transitions
 from afl.runtime.step import StepDefinition
 from afl.runtime.types import ObjectType
 from afl.telemetry import StepEnded
+
+_log = get_logger(__name__)
 
 
 def _stages(transitions: Mapping[str, str], without: Collection[str] = ()) -> dict[str, str]:
@@ -97,11 +107,48 @@ def _advance(step: StepDefinition, context: ExecutionContext) -> None:
         except (EvaluationError, StepFailure) as error:
             fail(step, error, context)
             return
+        except StoreError:
+            raise
+        except _UNFORESEEN as error:
+            fail(step, _unforeseen(step, error), context)
+            return
         if not goes_on:
             step.request_state_change(False)
             return
     step.request_state_change(False)
     _ended(step, None, context)
+
+
+#: What computing a step may raise where nobody thought of it. It ends this step, and not the
+#: decision: that would blame whoever brought the result which led here. What drivers of stores
+#: raise is not among them.
+_UNFORESEEN = (
+    AflError,
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+
+
+def _unforeseen(step: StepDefinition, error: Exception) -> StepFailure:
+    if isinstance(error, RecursionError):
+        return StepFailure("Value is nested too deep to compute with", "EvaluationError")
+    _log.error(
+        "step_failed_unforeseen",
+        run=step.workflow_id,
+        step=step.id,
+        step_name=step.name,
+        state=step.state,
+        exc_info=error,
+    )
+    return StepFailure(
+        f"internal error: {type(error).__name__}: {error}; the log of the process has more",
+        "EvaluationError",
+    )
 
 
 def answer(step: StepDefinition, context: ExecutionContext) -> None:
@@ -132,12 +179,39 @@ def fail(step: StepDefinition, error: Exception | str, context: ExecutionContext
 
 
 def _fail_because_of_others(step: StepDefinition, context: ExecutionContext) -> None:
-    failure = StepFailure.of(step.transition.error or "failed")
+    failure = _first_failure(step, context)
     if step.state == StepState.CREATED and not step.is_block:
         # It never began, so there is nothing that its `catch` could be about.
-        _end_in_error(step, StepFailure.of(failure, {"not_run": step.name}), context)
+        step.mark_error(StepFailure.of(failure, {"not_run": step.name}))
+        _ended(step, failure, context)
     else:
         fail(step, failure, context)
+
+
+def _first_failure(step: StepDefinition, context: ExecutionContext) -> StepFailure:
+    """The failure that counts: the first in the text, whichever came first in time."""
+    noted = cause_of(step)
+    if step.failed == 1 or _is_group_at_work(step, context):
+        return noted
+    awaited = awaited_by(step, context)
+    context.prefetch(awaited)
+    found = (context.step(each) for each in awaited)
+    return next((cause_of(each) for each in found if each is not None and each.is_error), noted)
+
+
+def _is_group_at_work(step: StepDefinition, context: ExecutionContext) -> bool:
+    """Whether it waits for rounds or cases: it has noted the first one, and there may be very
+    many."""
+    if not step.is_block or step.state == StepState.CREATED:
+        return False
+    return context.block_of(step).kind is not Kind.PLAIN
+
+
+def cause_of(step: StepDefinition) -> StepFailure:
+    """The error of a step as it climbs: that it was not run concerns nobody else."""
+    known = StepFailure.of(step.transition.error or "failed")
+    known.place.pop("not_run", None)
+    return known
 
 
 def _end_in_error(step: StepDefinition, failure: StepFailure, context: ExecutionContext) -> None:
@@ -205,10 +279,12 @@ def _end_run(failure: StepFailure | None, context: ExecutionContext) -> None:
 def _tell_parent(
     block: StepDefinition, failure: StepFailure | None, context: ExecutionContext
 ) -> None:
-    parent = context.require(block.block_id or block.container_id)
-    _count_down(parent, failure, context)
-    if block.block_id is not None:
-        spawn_rounds(parent, context)
+    if block.block_id is None:
+        _count_down(context.require(block.container_id), failure, context)
+        return
+    group = context.require(block.block_id)
+    _count_down(group, failure, context, block.position)
+    spawn_rounds(group, context)
 
 
 def _tell_dependents(
@@ -245,21 +321,30 @@ def _count_down_statement(
 
 
 def _count_down(
-    step: StepDefinition, failure: StepFailure | None, context: ExecutionContext
+    step: StepDefinition,
+    failure: StepFailure | None,
+    context: ExecutionContext,
+    number: int | None = None,
 ) -> None:
+    """One of those that a step waits for is over; `number` is that of a round or a case."""
     step.pending -= 1
     if failure is not None:
         step.failed += 1
-        _note(step, failure)
+        _note(step, failure, number)
     context.touch(step)
     if step.pending == 0:
         context.schedule(step)
 
 
-def _note(step: StepDefinition, failure: StepFailure) -> None:
-    """The first failure counts. In a `catch` it stands beside the one that was caught."""
+def _note(step: StepDefinition, failure: StepFailure, number: int | None) -> None:
+    """Keep a failure: the first, and of rounds and cases that with the smallest number. In a
+    `catch` it stands beside the one that was caught."""
     met = step.transition.error
-    if met is None:
+    if number is not None:
+        if met is None or number < step.update_order:
+            step.transition.set_error(failure)
+            step.update_order = number
+    elif met is None:
         step.transition.set_error(failure)
     elif step.caught and step.failed == 1:
         caught = StepFailure.of(met)

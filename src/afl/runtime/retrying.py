@@ -7,14 +7,17 @@ blocks, from the step up to the root, and nothing beside that way.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import attrgetter
 
 from afl.runtime.claims import revived
 from afl.runtime.context import ExecutionContext
+from afl.runtime.control import drop_parts
 from afl.runtime.entities import RunnerState, TaskState
-from afl.runtime.errors import InvalidRunStateError, InvalidStepStateError, StepFailure
-from afl.runtime.handlers.blocks import bodies_of
+from afl.runtime.errors import InvalidRunStateError, InvalidStepStateError
+from afl.runtime.handlers.blocks import awaited_by
 from afl.runtime.persistence import child_id, task_id_of
-from afl.runtime.plan import Block, Kind, Statement
+from afl.runtime.plan import Kind
+from afl.runtime.progress import cause_of
 from afl.runtime.states import StepState
 from afl.runtime.step import StepDefinition
 from afl.runtime.types import BlockId, ObjectType, StepId
@@ -32,6 +35,7 @@ def retry(context: ExecutionContext, step_id: StepId) -> None:
         raise InvalidStepStateError(step_id, step.state, StepState.STATEMENT_ERROR, advice)
     _require_unhandled(step, context)
     _reset(step, StepState.EVENT_TRANSMIT, context)
+    drop_parts(context, step)
     _climb(step, context)
     # The run may have been paused, or may have gone on, since the task ended.
     context.move_task(revived(task, context.now, held=context.is_paused))
@@ -60,10 +64,9 @@ def _climb(step: StepDefinition, context: ExecutionContext) -> None:
     """Bring back everything on the way to the root that ended because of this step."""
     while step.object_type != ObjectType.WORKFLOW:
         block = context.require(step.block_id)
-        plan = context.block_of(block)
         for each in _revive_dependents(step, context).values():
-            _recount(each, context.block_of(each), context)
-        _recount(block, plan, context)
+            _recount_block(each, context)
+        _recount_block(block, context)
         if block.block_id is not None:
             _recount_group(context.require(block.block_id), context)
         container = context.require(block.container_id)
@@ -111,59 +114,47 @@ def _revive_dependents(
                 _reset(found, StepState.CREATED, context)
                 pending.append((found, dependent))
             if found is not None and found.state == StepState.CREATED:
-                _recount_statement(found, dependent, context)
+                _recount(found, context)
     return touched
 
 
-def _recount_statement(
-    step: StepDefinition, statement: Statement, context: ExecutionContext
-) -> None:
-    block = context.require(step.block_id)
-    needs = [
-        context.step(context.step_id_of(each, block, statement.block)) for each in statement.needs
-    ]
-    _count(step, needs, len(needs), context)
-
-
-def _recount(block: StepDefinition, plan: Block, context: ExecutionContext) -> None:
+def _recount_block(block: StepDefinition, context: ExecutionContext) -> None:
     """Count again what a block waits for, and open it if it was over."""
     if block.state == StepState.STATEMENT_ERROR:
         _reset(block, StepState.BLOCK_EXECUTION_CONTINUE, context)
     context.adopt(context.view.get_steps_by_block(BlockId(block.id)))
-    ids = [child_id(block.id, each.id) for each in plan.statements]
-    ids += [context.step_id_of(each, block, plan) for each in plan.waits_for]
-    _count(block, [context.step(each) for each in ids], len(ids), context)
+    _recount(block, context)
 
 
 def _recount_group(group: StepDefinition, context: ExecutionContext) -> None:
     """Count again the rounds or cases that a group waits for; of rounds, not all have begun."""
     stored = context.view.get_steps_by_block(BlockId(group.id))
     context.adopt(stored)
-    blocks = [context.step(each.id) for each in stored]
+    blocks = sorted((context.require(each.id) for each in stored), key=attrgetter("position"))
     if group.is_error:
         _reset(group, StepState.BLOCK_EXECUTION_CONTINUE, context)
     is_foreach = context.block_of(group).kind is Kind.FOREACH
     _count(group, blocks, group.foreach_value if is_foreach else len(blocks), context)
+    group.update_order = next((each.position for each in blocks if each.is_error), 0)
 
 
 def _recount_container(container: StepDefinition, context: ExecutionContext) -> None:
-    bodies = bodies_of(container, context)
-    assert bodies is not None
-    blocks = [context.step(child_id(container.id, each.id)) for each in bodies.blocks]
     if container.is_error:
         _reset(container, StepState.STATEMENT_BLOCKS_CONTINUE, context)
-    _count(container, blocks, len(blocks), context)
+    _recount(container, context)
+
+
+def _recount(step: StepDefinition, context: ExecutionContext) -> None:
+    awaited = [context.step(each) for each in awaited_by(step, context)]
+    _count(step, [each for each in awaited if each is not None], len(awaited), context)
 
 
 def _count(
-    step: StepDefinition,
-    others: Iterable[StepDefinition | None],
-    total: int,
-    context: ExecutionContext,
+    step: StepDefinition, begun: list[StepDefinition], total: int, context: ExecutionContext
 ) -> None:
-    found = [each for each in others if each is not None]
-    over = [each for each in found if each.is_terminal]
-    failed = [each for each in over if each.is_error]
-    step.pending, step.failed = total - len(over), len(failed)
-    step.transition.error = StepFailure.of(failed[0].transition.error or "") if failed else None
+    """Those that have begun, in the order of the text: the error of the first one counts."""
+    failed = [each for each in begun if each.is_error]
+    step.pending = total - sum(each.is_terminal for each in begun)
+    step.failed = len(failed)
+    step.transition.error = cause_of(failed[0]) if failed else None
     context.touch(step)

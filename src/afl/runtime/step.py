@@ -97,6 +97,8 @@ class StepDefinition:
     attributes: FacetAttributes = field(default_factory=FacetAttributes)
     version: VersionInfo = field(default_factory=VersionInfo)
     foreach_var: str | None = None
+    #: The element of a round; of a foreach, how many rounds it has. Of an event with a script in
+    #: front, what that has left, once a part of a result has come.
     foreach_value: Any = None
     timestamp: int | None = None
     #: The name in the text; of a block, what it is (`andThen:0`).
@@ -112,7 +114,8 @@ class StepDefinition:
     depth: int = 0
     #: How many `catch` clauses were entered.
     caught: int = 0
-    #: Order of the last partial result; earlier ones come too late.
+    #: Order of the last partial result of an attempt; earlier ones come too late. Of a foreach,
+    #: the number of the round whose error counts: the first that failed.
     update_order: int = 0
     #: Grows with every write; whoever writes an older one is refused.
     sequence: int = 0

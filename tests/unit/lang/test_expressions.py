@@ -69,6 +69,14 @@ def value(text: str, **more: Any) -> Any:
         ("false || $.n == 7", True),
         ("false && $.missing", False),
         ("true || $.missing", True),
+        ("9223372036854775806 + 1", 2**63 - 1),
+        ("-9223372036854775807 - 1", -(2**63)),
+        ("#{a: [1, #{b: 2}], c: 3} == #{c: 3, a: [1.0, #{b: 2}]}", True),
+        ("#{a: [1, #{b: 2}], c: 3} == #{a: [1, #{b: 4}], c: 3}", False),
+        ("#{a: 1} == #{b: 1}", False),
+        ("[1, 2] == [1]", False),
+        ("[] == #{}", False),
+        ("[[1], 2] == [[1], 3]", False),
     ],
 )
 def test_an_expression_has_its_value(text: str, expected: Any) -> None:
@@ -101,6 +109,10 @@ def test_the_loop_variable_hides_an_input_of_its_name() -> None:
         ("1 in 2", "Type error in 'in': a number and a number"),
         ('1 startsWith "a"', "Type error in 'startsWith': a number and a String"),
         ("1.0e308 * 10", "Number out of range in '*'"),
+        ("9223372036854775807 + 1", "Number out of range in '+'"),
+        ("-9223372036854775807 - 2", "Number out of range in '-'"),
+        ("$.n * 9223372036854775807", "Number out of range in '*'"),
+        ("-(-9223372036854775807 - 1)", "Number out of range in '-'"),
         ("$.missing", "Input parameter 'missing' not found"),
         ("$.user.nope", "Property 'nope' not found in $.user"),
         ("$.none.x", "Cannot access 'x': $.none is null"),
@@ -122,6 +134,32 @@ def test_what_cannot_be_computed_is_explained(text: str, message: str) -> None:
 def test_an_error_names_the_innermost_place() -> None:
     with pytest.raises(EvaluationError, match=r"Division by zero at line 1, column 28"):
         value("1 + [2, (3 / 0)][0]")
+
+
+def nested(levels: int) -> Any:
+    made: Any = 1
+    for level in range(levels):
+        made = [made] if level % 2 else {"in": made}
+    return made
+
+
+@pytest.mark.parametrize("text", ["[$.v]", "#{a: 1, b: $.v}", "[1, #{a: $.v}][0]", "s"])
+def test_a_value_that_would_be_nested_too_deep_is_refused(text: str) -> None:
+    def result(levels: int) -> Any:
+        value = nested(levels)
+        return evaluate(expression(text), Environment({"v": value}, {"s": {"v": value}}.get))  # type: ignore[arg-type]
+
+    room = 2 if "#{a: $.v}" in text else 1
+    result(250 - room)
+    with pytest.raises(EvaluationError, match="Value is nested more than 250 deep at line 1"):
+        result(251 - room)
+
+
+def test_a_value_that_is_only_read_may_be_deep() -> None:
+    value = nested(2000)
+    environment = Environment({"v": value, "w": nested(2000)}, STEPS.__getitem__)
+    assert evaluate(expression("$.v"), environment) is value
+    assert evaluate(expression("$.v == $.w && $.v != $.w[0]"), environment) is True
 
 
 def test_python_objects_are_not_reached_through_names() -> None:

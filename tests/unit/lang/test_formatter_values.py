@@ -89,10 +89,31 @@ def test_a_script_of_several_lines_has_braces_and_its_own_indentation() -> None:
     )
 
 
+def test_the_strings_of_a_script_keep_their_blanks() -> None:
+    string = '"""b  \n\n   \nc\n      """'
+    before = f"namespace n {{ facet F() script {{\n  if x:\n      a = {string}\n  d = 1 }} }}"
+    after = (
+        "namespace n {\n"
+        "    facet F() script {\n"
+        "        if x:\n"
+        f"            a = {string}\n"
+        "        d = 1\n"
+        "    }\n"
+        "}\n"
+    )
+    assert format_source(before) == after
+    assert format_source(after) == after
+    assert parse(after) == parse(before)
+
+
 @pytest.mark.parametrize(
     "code",
     [
         'a = """\n text\n"""',
+        'a = """ \ntext  \n\n   \n"""\nif b:\n    c = """\n"""',
+        "a = 'b\\\n  c'\nd = 1",
+        "a = '''\n}{\n'''\nb",
+        "# '''\n  b\n# '''",
         "  all\n  indented",
         "}\n{",
         "{\n",

@@ -301,6 +301,15 @@ def test_a_program_that_breaks_rules_is_refused_also_as_json() -> None:
         Program.from_dict(data)
 
 
+def test_a_script_is_compiled_with_its_text_and_never_again() -> None:
+    # Another Python may have compiled it, one that knows more.
+    data = compile_source('workflow W() script "x = 1"').to_dict()
+    data["workflows"][0]["body"]["code"] = "x = = 1"
+    with pytest.raises(InvalidProgram, match="no Python"):
+        compile_source('workflow W() script "x = = 1"')
+    assert Program.from_dict(data).to_dict() == data
+
+
 def test_a_tree_becomes_a_program_if_it_keeps_the_rules() -> None:
     assert Program.of(parse("facet F()")) == compile_source("facet F()")
     with pytest.raises(InvalidProgram):

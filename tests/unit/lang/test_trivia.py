@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from afl.lang.ast import DocComment, DocEntry, FrozenList, ScriptBlock
+from afl.lang.ast import DocComment, DocEntry, FrozenList
 from afl.lang.parser import parse
 from afl.lang.trivia import (
     RAW_CLOSE,
@@ -15,7 +15,6 @@ from afl.lang.trivia import (
     doc_comments,
     mask_scripts,
     parse_doc,
-    script_code,
     script_end,
 )
 
@@ -44,6 +43,9 @@ def masked(text: str) -> str:
         ("script { ''' } ' } ''' }", "script « ''' } ' } ''' »"),
         ("script { # it's a }\n}", "script « # it's a }\n»"),
         ("script { f'{a}' }", "script « f'{a}' »"),
+        ("script { '\\\n}' }", "script « '\\\n}' »"),
+        ("script { '\\\r\n}' }", "script « '\\\r\n}' »"),
+        ('script { "\\\r\n}" }', 'script « "\\\r\n}" »'),
     ],
 )
 def test_the_braces_of_a_script_are_masked(text: str, expected: str) -> None:
@@ -94,34 +96,6 @@ def test_the_end_of_a_script_is_its_own_brace() -> None:
     text = "{ a = {} } rest }"
     assert script_end(text, 1) == 9
     assert script_end("{ a = {} ", 1) is None
-
-
-@pytest.mark.parametrize(
-    ("raw", "code"),
-    [
-        ("", ""),
-        ("  \n  ", ""),
-        (" a = 1 ", "a = 1"),
-        ("\n    a = 1\n    b = 2\n", "a = 1\nb = 2"),
-        ("\n    if a:\n        b = 2\n\n    c = 3\n    ", "if a:\n    b = 2\n\nc = 3"),
-        (" a = 1\n    b = 2\n", "a = 1\nb = 2"),
-        (" if a:\n        b = 2\n", "if a:\n    b = 2"),
-        (" if a:\n        b = 2\n    c = 3\n", "if a:\n    b = 2\nc = 3"),
-        ("\r\n  a = 1\r\n  b = 2\r\n", "a = 1\nb = 2"),
-        ("\n\ta = 1\n\tb = 2\n", "a = 1\nb = 2"),
-        ("\n  a = 1   \n", "a = 1"),
-    ],
-)
-def test_code_loses_its_indentation_and_blank_edges(raw: str, code: str) -> None:
-    assert script_code(raw) == code
-
-
-def test_code_that_starts_behind_the_brace_runs() -> None:
-    (facet,) = parse("facet Sum() script { for n in (1, 2):\n        total += n\n}").facets
-    assert isinstance(facet.body, ScriptBlock)
-    total: dict[str, int] = {"total": 0}
-    exec(facet.body.code, total)
-    assert total["total"] == 3
 
 
 # Comments

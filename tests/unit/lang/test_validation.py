@@ -9,7 +9,7 @@ import pytest
 
 import afl
 from afl.lang import ast, codes
-from afl.lang.ast import SourceLocation
+from afl.lang.ast import SourceLocation, frozen
 from afl.lang.codes import Severity
 from afl.lang.diagnostics import Diagnostic
 from afl.lang.names import Names
@@ -17,6 +17,7 @@ from afl.lang.parser import parse
 from afl.lang.validation import RULES, ValidationError, ValidationResult, check, validate
 from afl.lang.validation.cycles import find_cycles
 from afl.lang.validation.rule import PLACES, Report, Rule
+from afl.runtime import script_child
 
 TWO_ERRORS_AND_A_WARNING = """facet Jam(fruit: String) => (jar: String)
 workflow Cook(fruit: String) andThen {
@@ -154,6 +155,15 @@ CONTRACT = [
     ('event facet F() prompt { template "{x}" }', "Invalid placeholder '{x}' in template"),
     ('event facet F() prompt { system "{x}" template "" }', "Invalid placeholder '{x}' in system"),
     ('facet F() script " "', "Script block must contain code"),
+    ("facet F() script { a = }", "This script is no Python: invalid syntax"),
+    (
+        "namespace n { schema S { } workflow W() andThen { s = S() catch { } } }",
+        "Schema 'S' cannot have a catch",
+    ),
+    ("facet A() with B() facet B() with A()", "These mixins never end: A → B → A"),
+    ("facet A() with A()", "These mixins never end: A → A"),
+    ("event facet F(a: Long = $.r) => (r: Long)", "Invalid input reference '$.r'"),
+    ("event facet F() with afl.Timeout()", "Facet 'Timeout' needs parameter 'after'"),
 ]
 
 
@@ -177,6 +187,56 @@ def test_a_name_in_two_namespaces_is_no_duplicate() -> None:
 
 def test_an_unknown_bare_facet_is_no_error() -> None:
     assert messages("workflow W() andThen { s = Elsewhere(x = 1) t = Other(v = s.any) }") == []
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "a = 1",
+        "return 1",
+        "await a",
+        "yield 1",
+        "break",
+        "nonlocal a",
+        "def f(n):\n    return n",
+        "async def f(n):\n    return await n",
+        "import os",
+        "a.__class__",
+        "from __future__ import annotations",
+        "match 1:\n    case 1: pass",
+        "  a = 1",
+        "a = (",
+        "# -*- coding: nothing -*-",
+    ],
+)
+def test_a_script_is_refused_if_its_own_process_could_not_compile_it(code: str) -> None:
+    error = script_child.run(code, {"params": {}, "result": {}}, script_child.Printed(100))
+    found = validate(ast.Program(facets=frozen([script_facet(code)]))).errors
+    assert bool(found) == (error is not None and error.startswith("Syntax error: "))
+
+
+def script_facet(code: str) -> ast.FacetDecl:
+    return ast.FacetDecl(ast.FacetSig("F"), ast.ScriptBlock(code=code))
+
+
+def test_a_script_that_python_warns_about_is_accepted(recwarn: pytest.WarningsRecorder) -> None:
+    assert messages('facet F(n: Long) script { a = "\\d" if n is 1 else 2 }') == []
+    assert not recwarn.list
+
+
+def test_a_script_with_a_nul_is_no_python() -> None:
+    (message,) = messages("facet F() script \"a = '\\0'\"")
+    assert message.startswith("This script is no Python: ")
+
+
+def test_a_script_that_is_too_deep_for_this_process_is_left_to_its_own() -> None:
+    assert messages(f"facet F() script {{ a = {'-' * 20_000}1 }}") == []
+
+
+def test_a_place_that_is_cut_off_is_the_last_line_of_the_script() -> None:
+    (found,) = validate(parse("facet F() script {\n  if a:\n\n}")).errors
+    assert found.location is not None
+    assert found.location.line == 2
 
 
 # Several files

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from afl.lang.formatter.parts import Begin, Break, Kind, Note, Open, Part, Raw, Sign, Word
+from afl.lang.scripts import indented
 
 WIDTH = 100
 INDENT = 4
@@ -177,9 +178,8 @@ class _Printer:
 
     def _print_raw(self, raw: Raw) -> None:
         indent = self._frames[-1].indent
-        for line in raw.lines:
-            self._end_line(indent + INDENT if line else 0)
-            self._write(line)
+        self._end_line(0)
+        self._write(indented(raw.code, indent + INDENT))
         self._end_line(indent)
         self._write("}")
 

@@ -74,9 +74,9 @@ class Open:
 
 @dataclass(slots=True)
 class Raw:
-    """Lines of script code between braces."""
+    """The code of a script, between braces."""
 
-    lines: list[str]
+    code: str
 
 
 @dataclass(slots=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 from afl.lang import ast, strings, trivia
+from afl.lang.scripts import indented, script_code
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 #: What may follow a script must not change where it ends: its code may hold half a string.
@@ -42,17 +43,16 @@ def script_head(node: ast.ScriptBlock) -> str:
     return "script" if node.language == "python" else f"script {node.language}"
 
 
-def script_lines(code: str) -> list[str] | None:
-    """The code for the brace form; None if it must be, or is better, a string."""
+def has_braces(code: str) -> bool:
+    """Whether the code stands between braces; else it must be, or is better, a string."""
     needs_escapes = '"' in code or "\\" in code
     if "\n" not in code and not needs_escapes:
-        return None
-    lines = code.split("\n")
-    raw = "\n" + "".join(f"    {line}\n" if line else "\n" for line in lines)
-    if trivia.RAW_OPEN in raw or trivia.RAW_CLOSE in raw or trivia.script_code(raw) != code:
-        return None
+        return False
+    raw = f"\n{indented(code, 4)}\n"
+    if trivia.RAW_OPEN in raw or trivia.RAW_CLOSE in raw or script_code(raw) != code:
+        return False
     ends = {trivia.script_end(f"{raw}}}{tail}", 0) for tail in _TAILS}
-    return lines if ends == {len(raw)} else None
+    return ends == {len(raw)}
 
 
 def doc(node: ast.DocComment) -> str:

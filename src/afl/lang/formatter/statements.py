@@ -120,11 +120,10 @@ class Statements(Expressions):
     def script(self, node: ast.ScriptBlock) -> Pieces:
         # Placed at its end, so that comments inside its head come out before it.
         place = self.places.last(node)
-        lines = spelling.script_lines(node.code)
         head = spelling.script_head(node)
-        if lines is None:
-            return [Word(f"{head} {strings.quote(node.code)}", place)]
-        return [Word(f"{head} {{", place), Sign.HEADER_END, Raw(lines)]
+        if spelling.has_braces(node.code):
+            return [Word(f"{head} {{", place), Sign.HEADER_END, Raw(node.code)]
+        return [Word(f"{head} {strings.quote(node.code)}", place)]
 
     def prompt(self, node: ast.PromptBlock) -> Pieces:
         lines = self._prompt_lines(node)

@@ -23,12 +23,14 @@ from afl.lang.validation import (
     duplicate_steps,
     foreach_iterables,
     inputs,
+    mixin_cycles,
     operands,
     prompts,
     recursion,
     reserved_namespaces,
     schema_calls,
     schema_places,
+    script_syntax,
     scripts,
     step_cycles,
     steps,
@@ -66,10 +68,15 @@ RULES: tuple[Rule, ...] = (
     operands.RULE,
     prompts.RULE,
     scripts.RULE,
+    script_syntax.RULE,
     recursion.RULE,
+    mixin_cycles.RULE,
     foreach_iterables.RULE,
     when_defaults.RULE,
 )
+
+#: For programs that were checked when they were compiled, perhaps by a Python that knows more.
+STORED_RULES = tuple(each for each in RULES if each is not script_syntax.RULE)
 
 #: What code that checks programs calls one of its problems.
 ValidationError = Diagnostic

@@ -1,7 +1,7 @@
 """`$.x` reads a parameter of the enclosing declaration, or of the step whose body this is."""
 
 from afl.lang import ast
-from afl.lang.codes import INPUT_REFERENCE
+from afl.lang.codes import EARLY_INPUT, INPUT_REFERENCE
 from afl.lang.diagnostics import suggest
 from afl.lang.scopes import ERROR, Scope
 from afl.lang.validation.rule import Report, Rule
@@ -12,9 +12,20 @@ def check(report: Report, reference: ast.Reference, scope: Scope) -> None:
     name = reference.path[0]
     if not reference.is_input or inputs.is_open or name in inputs.types or name == scope.variable:
         return
-    path = ".".join(reference.path)
-    message = f"Invalid input reference '$.{path}': {scope.owner.label} has no parameter '{name}'"
+    what = f"Invalid input reference '$.{'.'.join(reference.path)}'"
+    later = scope.owner.later
+    if later.is_open or name in later.types:
+        message = (
+            f"{what}: '{name}' is not there yet, only the parameters of {scope.owner.label} are"
+        )
+        meant = None if name in later.types else suggest(name, inputs.types)
+        report(EARLY_INPUT, message, reference, meant or _EARLY_HINT)
+        return
+    message = f"{what}: {scope.owner.label} has no parameter '{name}'"
     report(INPUT_REFERENCE, message, reference, _hint(name, scope))
+
+
+_EARLY_HINT = "read a parameter, or give the value where it is called"
 
 
 def _hint(name: str, scope: Scope) -> str | None:
@@ -29,4 +40,4 @@ def _hint(name: str, scope: Scope) -> str | None:
     return None
 
 
-RULE = Rule("inputs", (INPUT_REFERENCE,), reference=check)
+RULE = Rule("inputs", (INPUT_REFERENCE, EARLY_INPUT), reference=check)

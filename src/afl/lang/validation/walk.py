@@ -18,6 +18,7 @@ from afl.lang.scopes import (
     Owner,
     Scope,
     StepInfo,
+    before_its_body,
     catching,
     failing,
     owner_of_declaration,
@@ -67,11 +68,7 @@ class Walk:
         assert not isinstance(node, ast.SchemaDecl)
         self._show("declaration", declared)
         scope = Scope(self.names, owner_of_declaration(self.names, declared))
-        self._parameters(node.sig.params, scope)
-        if node.sig.returns:
-            self._parameters(node.sig.returns.params, scope)
-        for mixin in node.sig.mixins:
-            self._mixin(mixin, scope)
+        self._signature(declared, scope)
         if isinstance(node.body, ast.PromptBlock):
             self._show("prompt", node.body, declared)
         for script in (node.pre_script, node.body):
@@ -80,6 +77,21 @@ class Walk:
         self._pending.append((node.bodies, node.catch, scope))
         while self._pending:
             self._body(*self._pending.pop())
+
+    def _signature(self, declared: Declared, scope: Scope) -> None:
+        node = declared.node
+        assert not isinstance(node, ast.SchemaDecl)
+        self._parameters(node.sig.params, self._early(declared, scope))
+        if node.sig.returns:
+            self._parameters(node.sig.returns.params, scope)
+        for position, mixin in enumerate(node.sig.mixins):
+            self._mixin(mixin, self._early(declared, scope, node.sig.mixins[:position]))
+
+    def _early(
+        self, declared: Declared, scope: Scope, mixins: Sequence[ast.MixinSig] = ()
+    ) -> Scope:
+        owner = before_its_body(self.names, declared, scope.owner, mixins)
+        return replace(scope, owner=owner)
 
     def _schema(self, declared: Declared) -> None:
         assert isinstance(declared.node, ast.SchemaDecl)

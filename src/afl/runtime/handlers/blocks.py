@@ -13,9 +13,11 @@ from afl.lang.expressions import evaluate
 from afl.runtime.context import ExecutionContext, round_name
 from afl.runtime.errors import StepFailure
 from afl.runtime.handlers.scripts import request_script
+from afl.runtime.persistence import child_id
 from afl.runtime.plan import Block, Bodies, Kind
+from afl.runtime.states import StepState
 from afl.runtime.step import StepDefinition
-from afl.runtime.types import ObjectType
+from afl.runtime.types import ObjectType, StepId
 
 #: At most this many rounds of one foreach are under way; more begin as others end. It bounds what
 #: one commit writes, and is as much as one worker can keep waiting.
@@ -60,6 +62,24 @@ def begin_block(block: StepDefinition, plan: Block, context: ExecutionContext) -
     block.pending = len(plan.statements) + len(plan.waits_for)
     if plan.kind is Kind.PLAIN or block.pending == 0:
         context.schedule(block)
+
+
+def awaited_by(step: StepDefinition, context: ExecutionContext) -> list[StepId]:
+    """What a step waits for that is no round and no case, in the order of the text."""
+    if not step.is_block:
+        return _awaited_by_statement(step, context)
+    plan = context.block_of(step)
+    if step.state == StepState.BLOCK_EXECUTION_END:
+        return [child_id(step.id, each.id) for each in plan.yields]
+    return [context.step_id_of(each, step, plan) for each in plan.awaited]
+
+
+def _awaited_by_statement(step: StepDefinition, context: ExecutionContext) -> list[StepId]:
+    if step.state == StepState.CREATED:
+        statement, block = context.statement_of(step), context.require(step.block_id)
+        return [context.step_id_of(each, block, statement.block) for each in statement.needs]
+    bodies = bodies_of(step, context)
+    return [child_id(step.id, each.id) for each in bodies.blocks] if bodies is not None else []
 
 
 class WaitHandler:

@@ -7,6 +7,7 @@ from operator import attrgetter
 from typing import Any
 
 from afl.lang import ast
+from afl.lang.expressions import bounded
 from afl.lang.names import Declared
 from afl.runtime.arguments import attributes_of
 from afl.runtime.context import ExecutionContext
@@ -28,7 +29,9 @@ class StatementCaptureHandler:
         blocks = _blocks_that_ran(step, context)
         if blocks:
             captured = _captured(step, blocks, context)
-            step.attributes.returns |= attributes_of(captured, _owner(step, context).returns)
+            owner = _owner(step, context)
+            returns = owner.returns if owner is not None else {}
+            step.attributes.returns |= attributes_of(captured, returns)
         return True
 
 
@@ -68,7 +71,7 @@ def _yielded(
 ) -> dict[str, Any]:
     values = _collected(statement, rounds) if is_foreach else _last(rounds)
     target = statement.call.name
-    return {target: values} if target in aliases and values else values
+    return bounded({target: values}) if target in aliases and values else values
 
 
 def _last(rounds: list[Yielded]) -> dict[str, Any]:
@@ -80,7 +83,7 @@ def _collected(statement: Statement, rounds: list[Yielded]) -> dict[str, Any]:
     values = _last(ordered[-1:])
     for arg in statement.call.args:
         if _is_list(arg.name, statement.callee):
-            values[arg.name] = [each.values[arg.name] for each in ordered]
+            values[arg.name] = bounded([each.values[arg.name] for each in ordered])
     return values
 
 
@@ -92,17 +95,17 @@ def _is_list(name: str, target: Declared | None) -> bool:
     return isinstance(declared.type, ast.ArrayType) or declared.type.name == "Json"
 
 
-def _owner(step: StepDefinition, context: ExecutionContext) -> Declared:
+def _owner(step: StepDefinition, context: ExecutionContext) -> Declared | None:
+    """Whose returns they are; None where a step calls what nobody declares, and catches that."""
     if step.object_type == ObjectType.WORKFLOW:
         return context.workflow
-    callee = context.statement_of(step).callee
-    assert callee is not None
-    return callee
+    return context.statement_of(step).callee
 
 
 def _aliases(step: StepDefinition, context: ExecutionContext) -> set[str]:
     """A yield to a mixin by its alias fills the attribute of that name."""
-    mixins: list[ast.MixinSig | ast.MixinCall] = [*_owner(step, context).mixins]
+    owner = _owner(step, context)
+    mixins: list[ast.MixinSig | ast.MixinCall] = [*owner.mixins] if owner is not None else []
     if step.object_type != ObjectType.WORKFLOW:
         mixins.extend(context.statement_of(step).call.mixins)
     return {each.alias for each in mixins if each.alias is not None}
