@@ -23,7 +23,9 @@ from typing import Any
 from afl import log, telemetry
 from afl.backoff import format_duration, parse_duration
 from afl.clock import SYSTEM_CLOCK, Clock
+from afl.db.urls import hint
 from afl.errors import ConfigurationError
+from afl.runtime.worker_numbers import LEAST_LEASE_MS
 
 FILE_NAME = "afl.toml"
 #: Names the settings file, instead of ./afl.toml.
@@ -41,6 +43,10 @@ _CONCURRENCY = range(1, 100_001)
 
 def _hide(_value: object) -> object:
     return log.HIDDEN
+
+
+class _HintedError(ValueError):
+    """What cannot be taken, with what was probably meant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +77,10 @@ def url_of(*schemes: str, words: tuple[str, ...] = ()) -> Kind:
     starts = tuple(f"{scheme}:" for scheme in schemes)
 
     def accept(value: object) -> object:
-        if not isinstance(value, str) or not (value in words or value.startswith(starts)):
+        if not isinstance(value, str):
             raise ValueError
+        if not (value in words or value.startswith(starts)):
+            raise _HintedError(hint(value, schemes))
         return value
 
     expected = f"a URL that starts with {', '.join(starts)}{_or_words(words)}"
@@ -131,6 +139,20 @@ def duration(*words: str) -> Kind:
             raise ValueError from None
 
     return Kind(f"a duration such as 30s, 15m or 30d{_or_words(words)}", accept, accept)
+
+
+def _duration_from(least_ms: int) -> Kind:
+    """A time span that is no shorter than this."""
+    any_length = duration()
+
+    def accept(value: object) -> object:
+        text = any_length.accept(value)
+        if parse_duration(str(text)) * 1000 < least_ms:
+            raise ValueError
+        return text
+
+    expected = f"{any_length.expected}, of {format_duration(least_ms / 1000)} or more"
+    return Kind(expected, accept, accept)
 
 
 def port(*words: str) -> Kind:
@@ -375,7 +397,7 @@ class WorkerConfig:
         flag="--concurrency",
     )
     lease: str = setting(
-        duration(),
+        _duration_from(LEAST_LEASE_MS),
         "15s",
         "How long a claim holds unless it is renewed: a killed worker's tasks run elsewhere after "
         "this time. Renewed at every third of it.",
@@ -624,9 +646,10 @@ class _Reader:
         try:
             self._values[known.name] = read(raw)
             self._origins[known.name] = origin
-        except ValueError:
+        except ValueError as error:
             value = repr(known.shown(raw))
-            self._refuse(known.name, origin, f"expected {known.kind.expected}", value)
+            meant = str(error) if isinstance(error, _HintedError) else ""
+            self._refuse(known.name, origin, f"expected {known.kind.expected}{meant}", value)
 
     def _refuse(self, subject: str, origin: str, expected: str, value: str | None = None) -> None:
         self._problems.append(Problem(subject, origin, expected, value))

@@ -246,6 +246,14 @@ def test_all_bad_values_are_reported_together(folder: Path) -> None:
     ]
 
 
+def test_a_url_that_is_none_says_what_was_probably_meant(folder: Path) -> None:
+    text = problems(environ={"AFL_STORE_URL": "x.db"}, directory=folder)
+    assert text.endswith("mongodb:, mongodb+srv:; did you mean sqlite:///x.db?")
+    text = problems(flags={"store.url": "postgres://u:hunter2@h/db"}, directory=folder)
+    assert text.endswith("mongodb:, mongodb+srv:; did you mean postgresql:?")
+    assert "hunter2" not in text
+
+
 @pytest.mark.parametrize(
     ("text", "meant"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import subprocess
@@ -26,6 +27,20 @@ def pid(_argument: None, _send: Send) -> int:
 
 def fail(argument: str, _send: Send) -> None:
     raise LookupError(argument)
+
+
+class Mute(Exception):  # noqa: N818 - it says nothing
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+def fail_oddly(argument: str, _send: Send) -> None:
+    """With what is hard to describe."""
+    if argument == "mute":
+        raise Mute
+    if argument == "half":
+        raise LookupError("half \ud83d of it")
+    eval("1 / 0", {})
 
 
 def leave(argument: int, _send: Send) -> None:
@@ -56,3 +71,12 @@ def hang(_argument: None, send: Send) -> None:
     with subprocess.Popen([sys.executable, "-c", code]) as grandchild:
         send("pids", [os.getpid(), grandchild.pid])
         SYSTEM_CLOCK.sleep(3600)
+
+
+def hang_hard(argument: str, send: Send) -> None:
+    """As `hang`, deaf to all signals that can be blocked, and no other thread here runs once the
+    grandchild has written its id to this file."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    send("pids", [os.getpid()])
+    script = f"echo $$ > '{argument}.new'; mv '{argument}.new' '{argument}'; exec sleep 3600"
+    ctypes.PyDLL(None).system(script.encode())

@@ -7,7 +7,7 @@ import threading
 from typing import Any
 
 import pytest
-from tests.work.box import Box, End, Piece
+from tests.work.box import Box, End, Piece, Settled
 from tests.work.running import Gate, Running, eventually
 
 from afl.clock import FakeClock
@@ -239,13 +239,24 @@ def test_a_result_that_the_source_cannot_take_is_a_failure() -> None:
     assert box.end_of("first") == End("failed", error)
 
 
+class Picky(Box):
+    """Takes no failure, of whatever kind."""
+
+    fails_refused = 0
+
+    def fail(self, work: Piece, error: BaseException) -> Settled:
+        self.fails_refused += 1
+        raise ValueError("nor is this")
+
+
 def test_an_end_that_the_source_cannot_take_at_all_ends_nothing_else() -> None:
-    box = Box(lease_s=0.05)
-    box.faults = {"complete": ValueError("this is no JSON"), "fail": ValueError("nor is this")}
+    box = Picky(lease_s=0.05)
+    box.faults = {"complete": ValueError("this is no JSON")}
     box.put("first")
     with Running(Consumer(box)):
         eventually(box.is_empty)  # it comes back when its lease has lapsed
     assert box.end_of("first") == End("done", None)
+    assert box.fails_refused == 2, "once as it is, and once as a plain one"
 
 
 def test_a_run_ends_after_its_polls_and_with_what_they_brought() -> None:

@@ -164,3 +164,31 @@ def test_what_the_source_cannot_take_is_a_failure() -> None:
     box.faults["complete"] = error
     Consumer(box).poll_once()
     assert box.end_of("first") == End("failed", error)
+
+
+def test_a_failure_that_the_source_cannot_take_is_a_plain_one() -> None:
+    box, told = Box(), Told()
+
+    def fail(_attempt: Attempt) -> None:
+        raise LookupError("odd")
+
+    box.put("first", fail)
+    box.faults["fail"] = ValueError("no JSON")
+    Consumer(box, observer=told).poll_once()
+    end = box.end_of("first")
+    assert end is not None
+    assert str(end.value) == "it raised LookupError, which cannot be recorded as it is: no JSON"
+    assert told.heard[-1] == ("ended", "first", end.value)
+
+
+def test_what_cannot_be_recorded_at_all_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    box = Box()
+
+    def refuse(*_anything: object) -> None:
+        raise ValueError("never")
+
+    monkeypatch.setattr(box, "complete", refuse)
+    monkeypatch.setattr(box, "fail", refuse)
+    box.put("first")
+    assert Consumer(box).poll_once() == 1
+    assert box.end_of("first") is None

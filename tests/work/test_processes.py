@@ -7,12 +7,12 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.work.running import eventually
+from tests.work.running import PATIENCE_S, eventually
 
 from afl.work.errors import ProcessDied
 from afl.work.isolation import Child, Children, FailedThere
@@ -67,6 +67,26 @@ def test_an_error_comes_back_with_its_name_message_and_trace(children: Children)
     assert type(caught.value).__name__ == "LookupError"
     assert str(caught.value) == "no such thing"
     assert "targets.py" in caught.value.__notes__[0]
+
+
+@pytest.mark.parametrize(
+    ("how", "kind", "message"),
+    [
+        ("half", "LookupError", "half \\ud83d of it"),
+        ("mute", "Mute", ""),
+        ("nowhere", "ZeroDivisionError", "division by zero"),
+    ],
+)
+def test_an_error_that_is_hard_to_describe_ends_no_process(
+    children: Children, how: str, kind: str, message: str
+) -> None:
+    process = call(children, "pid")
+    with pytest.raises(FailedThere) as caught:
+        call(children, "fail_oddly", how)
+    assert type(caught.value).__name__ == kind
+    assert str(caught.value) == message
+    assert "fail_oddly" in caught.value.__notes__[0]
+    assert call(children, "pid") == process
 
 
 def test_work_that_wants_to_exit_fails_and_its_process_lives(children: Children) -> None:
@@ -180,15 +200,75 @@ import sys
 from afl.work.isolation import Child
 def listen(kind, value):
     print(*value, flush=True)
-Child().call("tests.work.targets:hang", None, listen)
+Child().call(f"tests.work.targets:{sys.argv[1]}", sys.argv[2], listen)
 """
 
 
-def test_they_end_when_the_parent_dies_even_in_the_middle_of_work() -> None:
-    command = [sys.executable, "-c", _PARENT]
+@contextmanager
+def parent_of(work: str, argument: str = "") -> Iterator[tuple[subprocess.Popen[str], list[int]]]:
+    """A process with one at work, and what that says; in the end, none of them is left."""
+    command = [sys.executable, "-c", _PARENT, work, argument]
     with subprocess.Popen(command, cwd=_ROOT, stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None
         pids = [int(each) for each in parent.stdout.readline().split()]
+        try:
+            yield parent, pids
+        finally:
+            parent.kill()
+            for each in filter(is_alive, pids):
+                os.kill(each, signal.SIGKILL)
+
+
+def test_they_end_when_the_parent_dies_even_in_the_middle_of_work() -> None:
+    with parent_of("hang") as (parent, pids):
         assert all(map(is_alive, pids))
         parent.kill()
-    eventually(lambda: not any(map(is_alive, pids)))
+        eventually(lambda: not any(map(is_alive, pids)))
+
+
+def test_work_that_lets_no_thread_run_ends_with_the_parent(tmp_path: Path) -> None:
+    file = tmp_path / "pid"
+    with parent_of("hang_hard", str(file)) as (parent, pids):
+        eventually(file.exists)
+        pids.append(int(file.read_text()))
+        assert all(map(is_alive, pids))
+        parent.kill()
+        eventually(lambda: not any(map(is_alive, pids)))
+
+
+def test_a_parent_that_dies_before_it_is_watched_is_noticed() -> None:
+    theirs, requests = os.pipe()
+    answers, their_answers = os.pipe()
+    their_line, line = os.pipe()
+    os.close(line)
+    given = (theirs, their_answers, their_line)
+    command = [sys.executable, "-m", "afl.work.isolation_child", *map(str, given)]
+    with subprocess.Popen(command, pass_fds=given, start_new_session=True) as child:
+        try:
+            # The pipe of requests is open: it is not that which tells.
+            assert child.wait(PATIENCE_S) == -signal.SIGKILL
+        finally:
+            child.kill()
+    for each in (*given, requests, answers):
+        os.close(each)
+
+
+def open_files() -> set[str]:
+    return {each.name for each in Path("/proc/self/fd").iterdir()}
+
+
+def test_a_process_that_cannot_be_started_leaves_nothing_open(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    before = open_files()
+    with pytest.raises(FileNotFoundError):
+        Child()
+    assert open_files() == before
+
+
+def test_a_process_that_is_closed_leaves_nothing_open() -> None:
+    before = open_files()
+    with closing(Child()):
+        assert open_files() != before
+    assert open_files() == before

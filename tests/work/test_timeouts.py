@@ -237,3 +237,53 @@ def test_the_watchdog_can_cancel_and_kill_what_hangs() -> None:
         eventually(box.is_empty)
     assert str(failure_of(box, "waits")) == ("piece waits was cancelled: its worker seemed to hang")
     assert "SIGKILL" in str(failure_of(box, "hangs"))
+
+
+# Limits that are longer than all calendars, and other reasons for which a beginning may fail
+
+FOR_EVER_S = 3_000_000 * 86_400.0
+
+
+async def add_later(_attempt: Attempt) -> str:
+    return "done"
+
+
+@pytest.mark.parametrize("how", [InThread(lambda _attempt: "done"), OnLoop(add_later)])
+def test_work_may_take_longer_than_there_are_dates(how: InThread | OnLoop) -> None:
+    box = Box()
+    box.put("long", Job(how, timeout_s=FOR_EVER_S))
+    with Running(Consumer(box)):
+        eventually(box.is_empty)
+    assert box.end_of("long") == End("done", "done")
+
+
+class NoCalendar(FakeClock):
+    """Knows no dates, and so disturbs whoever begins."""
+
+    def now(self) -> Any:
+        raise LookupError("no calendar")
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        InThread(lambda _attempt: pytest.fail("it was called")),
+        OnLoop(add_later),
+        InProcess("tests.work.targets:pid", None, lambda *_anything: None),
+    ],
+    ids=lambda how: type(how).__name__,
+)
+def test_what_cannot_begin_ends_and_is_not_held(how: InThread | OnLoop | InProcess) -> None:
+    box = Box()
+    box.put("never", Job(how, timeout_s=60))
+    with Running(Consumer(box, Options(clock=NoCalendar()))) as running:
+        eventually(box.is_empty)
+        eventually(lambda: running.consumer.in_flight == 0)
+    assert str(failure_of(box, "never")) == "no calendar"
+
+
+def test_what_cannot_begin_in_a_poll_ends_too() -> None:
+    box = Box()
+    box.put("never", lambda _attempt: pytest.fail("it was called"), timeout_s=60)
+    assert Consumer(box, Options(clock=NoCalendar())).poll_once() == 1
+    assert str(failure_of(box, "never")) == "no calendar"

@@ -8,18 +8,20 @@ from typing import Any
 
 from afl.operations import fleet
 from afl.operations.reading import attempts, moment, require_state
-from afl.runtime.entities import TaskDefinition, TaskState
+from afl.runtime.claims import revived
+from afl.runtime.entities import RunnerState, TaskDefinition, TaskState
+from afl.runtime.errors import InvalidTaskStateError, TaskNotFoundError
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.listing import Count, Page, TaskQuery
-from afl.runtime.names import AmbiguousHandler, handler_for
+from afl.runtime.names import handler_for
 from afl.runtime.own_lists import OWN_LIST
-from afl.runtime.persistence import PersistenceAPI
-from afl.runtime.types import StepId
+from afl.runtime.persistence import IterationChanges, PersistenceAPI, View
+from afl.runtime.types import StepId, WorkflowId
 
-#: Tasks of the runtime itself are called so; every worker does them.
-_OWN_NAMES = "afl:"
 #: Pages of pending tasks that are looked through for one page of those that nobody serves.
 _PAGES = 20
+#: Ends of a task after which it may be tried again.
+_RETRIED = (TaskState.FAILED, TaskState.DEAD_LETTER)
 
 
 @dataclass(frozen=True)
@@ -69,20 +71,13 @@ class Serving:
     def serves_name(self, name: str, task_list: str) -> bool:
         """The same of all tasks of a name in a list."""
         # Who runs a list of its own does all of its tasks; the store knows no server of it.
-        if task_list.startswith(OWN_LIST) or name.startswith(_OWN_NAMES):
+        if task_list.startswith(OWN_LIST):
             return True
         key = (name, task_list)
         if key not in self._known:
             names = self.registered | self.by_servers.get(task_list, frozenset())
-            self._known[key] = _is_served(name, names)
+            self._known[key] = handler_for(name, names) is not None
         return self._known[key]
-
-
-def _is_served(name: str, names: frozenset[str]) -> bool:
-    try:
-        return handler_for(name, names) is not None
-    except AmbiguousHandler:  # nobody knows which one is meant, so nobody takes it
-        return False
 
 
 def serving(store: PersistenceAPI) -> Serving:
@@ -261,9 +256,31 @@ def list_tasks(
 def retry(evaluator: Evaluator, task: TaskDefinition) -> None:
     """Try a failed task or a dead letter again, and all that failed because of it.
 
-    Raises InvalidStepStateError or InvalidRunStateError if that cannot be.
+    Raises InvalidStepStateError, InvalidRunStateError or InvalidTaskStateError if that cannot be.
     """
-    evaluator.retry_step(StepId(task.step_id))
+    if task.step_id:
+        evaluator.retry_step(StepId(task.step_id))
+    else:
+        _retry_alone(evaluator.persistence, task.uuid)
+
+
+def _retry_alone(store: PersistenceAPI, task_id: str) -> None:
+    """A task of no step, such as one that asks to start a run: nothing else failed because of
+    it."""
+
+    def decision(view: View) -> tuple[IterationChanges, None]:
+        task = view.get_task(task_id)
+        if task is None:
+            raise TaskNotFoundError(task_id)
+        if task.state not in _RETRIED:
+            advice = f"only one that is {' or '.join(_RETRIED)} can be tried again"
+            raise InvalidTaskStateError(task_id, task.state, advice)
+        run = view.get_run(WorkflowId(task.workflow_id)) if task.workflow_id else None
+        is_held = run is not None and run.state == RunnerState.PAUSED
+        again = revived(task, view.now_ms(), held=is_held)
+        return IterationChanges(updated_tasks=[again]), None
+
+    store.decide(decision)
 
 
 def discard(evaluator: Evaluator, task: TaskDefinition, reason: str) -> bool:

@@ -18,7 +18,6 @@ from afl.errors import UsageError
 from afl.runtime.entities import TaskDefinition
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.loading import Handler
-from afl.runtime.names import require_unambiguous
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.task_source import Served
 from afl.runtime.worker import DRAIN_TIMEOUT_MS, LEASE_MS, TaskWorker
@@ -71,7 +70,8 @@ class AgentPoller(TaskWorker):
 
         It gets the payload, and a `HandlerContext` if it takes a second parameter; what it
         returns becomes the returns of the step. A coroutine function takes no thread while it
-        waits. A short name serves facets of all namespaces.
+        waits. A short name serves facets of all namespaces, except for those that have a function
+        of their own.
         """
         if not callable(callback):
             raise UsageError(
@@ -81,7 +81,6 @@ class AgentPoller(TaskWorker):
         source = getattr(callback, "__module__", None) or "here"
         with self._lock:
             known = self._served.handlers
-            require_unambiguous(facet_name, known)
             handlers = {**known, facet_name: Handler(facet_name, callback, source)}
             self._served = Served(handlers, more=self.own_names)
         self.notice_change()

@@ -357,6 +357,7 @@ class ServerDefinition:
     handlers: list[str] = field(default_factory=list)
     handled: list[HandledCount] = field(default_factory=list)
     state: str = ServerState.STARTUP
+    #: Who hands out its process id: the same id of another one is another process.
     manager: str = ""
     error: dict[str, Any] | None = None
     #: Where its status can be read; 0 if it serves none.

@@ -9,21 +9,23 @@ from __future__ import annotations
 from typing import Any
 
 from afl.errors import AflError, Conflict, NotFound, UsageError
+from afl.runtime.error_text import kind_of, storable, text_of
 
 
 class StepFailure(AflError):  # noqa: N818 - what happened is what callers read
-    """Why a step ended in error: kept with the step, and with all that fail because of it."""
+    """Why a step ended in error: kept with the step, and with all that fail because of it. So its
+    text is made such that it can be kept."""
 
     def __init__(
         self, message: str, error_type: str = "Error", place: dict[str, Any] | None = None
     ) -> None:
-        super().__init__(message)
-        self.message = message
+        self.message = _storable(message)
+        super().__init__(self.message)
         #: The kind: the class of a handler's exception, `EvaluationError`, `AssertionError`, …
-        self.error_type = error_type
+        self.error_type = _storable(error_type)
         #: `step`, and `line`, `column` and `source` of the statement, as far as known; `raised_at`,
         #: file, line and function of a handler.
-        self.place = place or {}
+        self.place = {key: _storable(each) for key, each in (place or {}).items()}
 
     def to_dict(self) -> dict[str, Any]:
         return {"message": self.message, "type": self.error_type, **self.place}
@@ -40,7 +42,11 @@ class StepFailure(AflError):  # noqa: N818 - what happened is what callers read
             return cls(error.message, error.error_type, {**error.place, **(place or {})})
         if isinstance(error, str):
             return cls(error, "Error", place)
-        return cls(str(error) or type(error).__name__, type(error).__name__, place)
+        return cls(text_of(error), kind_of(error), place)
+
+
+def _storable(value: Any) -> Any:
+    return storable(value) if isinstance(value, str) else value
 
 
 class StepNotFoundError(NotFound, ValueError):

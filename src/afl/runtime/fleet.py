@@ -7,20 +7,25 @@ beat, also if the record is gone by then.
 
 from __future__ import annotations
 
+import math
 import os
 import socket
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
 from afl import telemetry
 from afl.backoff import Backoff, format_duration
 from afl.clock import SYSTEM_CLOCK, Clock
 from afl.errors import StoreClosed, StoreError
+from afl.ids import new_id
 from afl.log import get_logger
 from afl.runtime.entities import HandledCount, ServerDefinition, ServerState
+from afl.runtime.error_text import kind_of, text_of
 from afl.runtime.persistence import PersistenceAPI
 
 _log = get_logger(__name__)
@@ -42,6 +47,8 @@ _LAST_TRIES = 4
 _LAST_BEAT_S = 1.0
 #: Documentation addresses: nothing is sent to find out which way it would leave.
 _ELSEWHERE = ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1"))
+#: Where Linux says which start of which machine this is, and who hands out process ids.
+_BOOT, _PID_NAMESPACE = Path("/proc/sys/kernel/random/boot_id"), Path("/proc/self/ns/pid")
 
 
 class HandledCounts:
@@ -100,7 +107,7 @@ class ServerRecord:
             yield
         except Exception as error:
             server.state = ServerState.ERROR
-            server.error = {"message": str(error) or repr(error), "type": type(error).__name__}
+            server.error = {"message": text_of(error), "type": kind_of(error)}
             raise
         finally:
             if server.state != ServerState.ERROR:
@@ -130,17 +137,16 @@ class ServerRecord:
         self._on_wanted(wanted)
 
     def _keep_beating(self, over: threading.Event) -> None:
-        self._look_for_lost()
-        beats = 0
+        # A predecessor that died right before this one began is silent long enough by then.
+        again_at = self._clock.monotonic() + self._look_for_lost() + self._interval_s
         while True:
             self._clock.wait(self._news, self._interval_s)
             self._news.clear()
             if over.is_set() or not self._try_to_beat():
                 return
-            beats += 1
-            if beats == MISSED_BEATS + 1:
-                # A predecessor that died right before this one began is silent long enough now.
+            if self._clock.monotonic() >= again_at:
                 self._look_for_lost()
+                again_at = math.inf
 
     def _try_to_beat(self) -> bool:
         """Whether there is a store to beat at."""
@@ -180,30 +186,36 @@ class ServerRecord:
 
     # Those who left without a word
 
-    def _look_for_lost(self) -> None:
+    def _look_for_lost(self) -> float:
+        """Report them; the seconds of silence after which all others of this place are lost."""
+        longest_s = self._interval_s
         try:
             # Who starts makes a record, so who starts also removes some.
             self._store.prune_servers(KEPT_MS)
             now = self._store.now_ms()
-            servers = [
-                each for state in ON_DUTY for each in self._store.get_servers_by_state(state)
-            ]
-            for each in servers:
+            for each in self._others_here():
                 reason = self._why_lost(each, now)
-                if reason is not None:
+                if reason is None:
+                    longest_s = max(longest_s, each.beat_ms / 1000)
+                else:
                     self._report(each, reason, now)
         except StoreError as error:
             _log.warning("servers_not_read", error=str(error))
+        return MISSED_BEATS * longest_s
+
+    def _others_here(self) -> list[ServerDefinition]:
+        """Who is on duty where this one is: predecessors, or neighbours."""
+        servers = [each for state in ON_DUTY for each in self._store.get_servers_by_state(state)]
+        here, own = _place(self._server), self._server.uuid
+        return [each for each in servers if _place(each) == here and each.uuid != own]
 
     def _why_lost(self, other: ServerDefinition, now: int) -> str | None:
-        """Why a server cannot be alive; None if it can, or is no predecessor of this one."""
-        if other.uuid == self._server.uuid or _place(other) != _place(self._server):
-            return None
-        if other.host == self._server.host and other.pid and _is_gone(other):
+        """Why a server cannot be alive; None if it can."""
+        if _share_pids(other, self._server) and _is_gone(other):
             return f"its process {other.pid} on {other.host} is gone"
-        silent_ms = now - other.ping_time
-        if silent_ms > MISSED_BEATS * self._interval_s * 1000:
-            return f"it has been silent for {format_duration(silent_ms / 1000)}"
+        if not is_alive(other, now, self._interval_s):
+            silent_s = (now - other.ping_time) / 1000
+            return f"it has been silent for {format_duration(silent_s)}"
         return None
 
     def _report(self, lost: ServerDefinition, reason: str, now: int) -> None:
@@ -229,10 +241,18 @@ def _place(server: ServerDefinition) -> tuple[str, str, str]:
     return server.server_group, server.service_name, server.server_name
 
 
+def _share_pids(one: ServerDefinition, other: ServerDefinition) -> bool:
+    """Whether the same process id would be the same process. Machines may share a name, and in
+    containers nearly every process has the id 1. A record of a version that did not say where its
+    id counts is judged by its silence alone."""
+    is_known = bool(one.pid and other.pid)
+    return is_known and (one.host, one.manager) == (other.host, other.manager)
+
+
 def _is_gone(server: ServerDefinition) -> bool:
-    """Whether the process of a server on this machine has ended."""
+    """Whether the process of a server whose process id counts here has ended."""
     if server.pid == os.getpid():
-        # In a container every process may have the same id, also those of the past.
+        # It may have been that of others before.
         return server.uuid not in _own
     try:
         os.kill(server.pid, 0)
@@ -263,6 +283,16 @@ def own_addresses() -> list[str]:
     return found or ["127.0.0.1"]
 
 
+def _pid_space() -> str:
+    """Where the id of this process counts: in one PID namespace, until the machine stops."""
+    try:
+        boot = _BOOT.read_text(encoding="ascii").strip()
+        return f"{boot} {_PID_NAMESPACE.readlink()}"
+    except OSError:
+        # Other systems have one space for all. A Linux that does not tell may be any container.
+        return new_id() if sys.platform == "linux" else ""
+
+
 def _version() -> str:
     with suppress(PackageNotFoundError):
         return version("afl")
@@ -285,6 +315,7 @@ def new_server(
         task_list=task_list,
         topics=list(topics),
         version=_version(),
+        manager=_pid_space(),
         host=socket.gethostname(),
         pid=os.getpid(),
     )

@@ -18,6 +18,7 @@ import re
 import sys
 import threading
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from hashlib import sha256
 from importlib.abc import MetaPathFinder, SourceLoader
 from importlib.machinery import ModuleSpec
@@ -167,7 +168,7 @@ def _folder_package(folder: Path) -> str:
         package.__path__ = [str(folder)]
         package.__spec__ = ModuleSpec(name, None, is_package=True)
         package.__spec__.submodule_search_locations = package.__path__
-        sys.modules[name] = package
+        sys.modules.setdefault(name, package)
     # As Python does for a script: `import neighbour` works, too.
     make_importable(folder)
     return name
@@ -181,12 +182,13 @@ def _list(places: Places) -> str:
 
 
 class Modules:
-    """What was loaded in this process. Safe from any thread."""
+    """What was loaded in this process. Safe from any thread: who loads one text of a module waits
+    for those who load the same, and for nobody else."""
 
     def __init__(self) -> None:
-        # Reentrant: a module may load others while it is loaded.
-        self._lock = threading.RLock()
-        self._loaded: dict[Path, dict[str, ModuleType]] = {}
+        self._lock = threading.Lock()
+        #: Path of the file → checksum → that text of it.
+        self._versions: dict[Path, dict[str, _Version]] = {}
 
     def load(self, found: Found, checksum: str) -> ModuleType:
         """The module with the text that has this checksum; loaded once for each.
@@ -194,12 +196,35 @@ class Modules:
         Raises ModuleRefused, and whatever importing it raises.
         """
         with self._lock:
-            known = self._loaded.setdefault(found.path, {})
-            if checksum not in known:
-                text = verified(found, checksum)
-                is_new = bool(known) or _SHA256.fullmatch(checksum) is not None
-                known[checksum] = _imported(found, text, checksum, is_new=is_new)
-            return known[checksum]
+            versions = self._versions.setdefault(found.path, {})
+            version = versions.setdefault(checksum, _Version())
+        with version.lock:
+            if version.module is None:
+                version.module = self._import(found, checksum, version)
+            return version.module
+
+    def _import(self, found: Found, checksum: str, version: _Version) -> ModuleType:
+        text = verified(found, checksum)
+        with self._lock:
+            others = [each for each in self._versions[found.path].values() if each is not version]
+            is_only = not any(each.is_taken for each in others)
+            version.is_taken = True
+        try:
+            return _imported(found, text, checksum, is_only=is_only)
+        except BaseException:
+            version.is_taken = False
+            raise
+
+
+class _Version:
+    """One text of a module."""
+
+    def __init__(self) -> None:
+        # Reentrant: a module may load others while it is loaded, and those again this one.
+        self.lock = threading.RLock()
+        self.module: ModuleType | None = None
+        #: Whether it is there, or on its way.
+        self.is_taken = False
 
 
 #: One for all: names of modules are shared by the whole process.
@@ -221,13 +246,15 @@ def verified(found: Found, checksum: str) -> bytes:
     return text
 
 
-def _imported(found: Found, text: bytes, checksum: str, *, is_new: bool) -> ModuleType:
-    """`is_new`: a module that is there already will not do."""
+def _imported(found: Found, text: bytes, checksum: str, *, is_only: bool) -> ModuleType:
+    """`is_only`: no other text of it is there, or on its way."""
     name = found.name
     there = sys.modules.get(name)
-    if there is not None:
-        if not is_new and _is_from(there, found.path):
-            return there
+    # With a sha256, what is there is no proof of its text.
+    will_do = is_only and not _SHA256.fullmatch(checksum)
+    if there is not None and will_do and _is_from(there, found.path):
+        return importlib.import_module(name)  # which waits, if it is not whole yet
+    if there is not None or not is_only:
         parent, _, own = name.rpartition(".")
         mark = stable_id("handlers", str(found.path), checksum).replace("-", "")[:12]
         name = f"{parent}{'.' if parent else ''}_afl_{mark}_{own}"
@@ -238,13 +265,9 @@ def _imported(found: Found, text: bytes, checksum: str, *, is_new: bool) -> Modu
         submodule_search_locations=[str(found.path.parent)] if found.is_package else None,
     )
     assert spec is not None
-    finder = _Only(spec)
     importlib.invalidate_caches()  # neighbours may be newer than the last look at their folder
-    sys.meta_path.insert(0, finder)
-    try:
+    with _FINDER.finding(spec):
         return importlib.import_module(name)
-    finally:
-        sys.meta_path.remove(finder)
 
 
 def _is_from(module: ModuleType, path: Path) -> bool:
@@ -266,11 +289,24 @@ class _Text(SourceLoader):
         return self._text if path == self._path else Path(path).read_bytes()
 
 
-class _Only(MetaPathFinder):
-    """Finds one module."""
+class _Finder(MetaPathFinder):
+    """Finds the modules that are being loaded here."""
 
-    def __init__(self, spec: ModuleSpec) -> None:
-        self._spec = spec
+    def __init__(self) -> None:
+        self._specs: dict[str, ModuleSpec] = {}
+
+    @contextmanager
+    def finding(self, spec: ModuleSpec) -> Iterator[None]:
+        """Find this one, in the block."""
+        # Once and for all: who looks for a module on another thread might skip the finder behind
+        # one that is taken out.
+        if self not in sys.meta_path:
+            sys.meta_path.insert(0, self)
+        self._specs[spec.name] = spec
+        try:
+            yield
+        finally:
+            self._specs.pop(spec.name, None)
 
     def find_spec(
         self,
@@ -278,4 +314,7 @@ class _Only(MetaPathFinder):
         path: Sequence[str] | None,  # noqa: ARG002
         target: ModuleType | None = None,  # noqa: ARG002
     ) -> ModuleSpec | None:
-        return self._spec if fullname == self._spec.name else None
+        return self._specs.get(fullname)
+
+
+_FINDER = _Finder()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -18,10 +18,11 @@ from afl.clock import SYSTEM_CLOCK, now_ms
 from afl.runtime import tracing
 from afl.runtime.dispatch import HandlerContext, invoke
 from afl.runtime.entities import HandlerRegistration, Isolation, TaskDefinition
+from afl.runtime.error_text import kind_of, message_of, text_of
 from afl.runtime.json_values import json_object
 from afl.runtime.loading import Handler
 from afl.runtime.registrations import HandlerLoadError, RegistrationLoader
-from afl.work.attempts import Attempt
+from afl.work.attempts import Attempt, deadline_after
 from afl.work.source import InProcess
 
 #: Sends a message to the worker: its kind, and a value that is JSON.
@@ -89,7 +90,7 @@ def _told(send: Send) -> Iterator[None]:
     try:
         yield
     except BaseException as problem:
-        error = f"{type(problem).__name__}: {problem}"
+        error = f"{kind_of(problem)}: {message_of(problem)}"
         raise
     finally:
         send(_HANDLED, {"began": began, "ended": now_ms(SYSTEM_CLOCK), "error": error})
@@ -100,7 +101,7 @@ def check(argument: Mapping[str, Any], _send: Send) -> str | None:
     try:
         _loaded(argument)
     except HandlerLoadError as error:
-        return str(error)
+        return text_of(error)
     return None
 
 
@@ -116,7 +117,7 @@ def _loader(allowed: tuple[str, ...]) -> RegistrationLoader:
 
 
 def _deadline(timeout_ms: int) -> datetime | None:
-    return SYSTEM_CLOCK.now() + timedelta(milliseconds=timeout_ms) if timeout_ms else None
+    return deadline_after(timeout_ms / 1000, SYSTEM_CLOCK) if timeout_ms else None
 
 
 def _json(task: TaskDefinition, partial_: Mapping[str, Any]) -> dict[str, Any]:

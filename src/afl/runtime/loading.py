@@ -97,7 +97,7 @@ class HandlerTable:
         return sorted(self._handlers)
 
     def handler_for(self, task_name: str) -> Handler | None:
-        """Whom a task goes to. Raises AmbiguousHandler."""
+        """Whom a task goes to, or None."""
         name = handler_for(task_name, self._handlers)
         return None if name is None else self._handlers[name]
 

@@ -10,10 +10,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeGuard, TypeVar
 
-from afl.backoff import parse_duration
+from afl.backoff import format_duration, parse_duration
 from afl.errors import AflError, ConfigurationError, UsageError
 from afl.runtime.claims import RetryPolicy
 from afl.runtime.entities import HandlerRegistration, Isolation, OnLost
+from afl.runtime.error_text import kind_of, message_of
 from afl.runtime.handler_modules import MODULES, Places, checksum_of, find, verified
 from afl.runtime.loading import Handler
 
@@ -21,12 +22,23 @@ E = TypeVar("E", bound=StrEnum)
 
 #: As `afl.Retry` has it.
 _DEFAULT_BACKOFF = "1s"
-#: How long a process of its own may take to load a handler.
-_CHECK_S = 60.0
+#: How long it may take to load a handler.
+LOAD_LIMIT_S = 60.0
 
 
 class HandlerLoadError(UsageError):
     """A registration whose handler cannot be loaded here. The message is one sentence."""
+
+
+def not_loaded(registration: HandlerRegistration, reason: str) -> HandlerLoadError:
+    return HandlerLoadError(
+        f"the handler of {registration.facet_name} cannot be loaded from "
+        f"{registration.module_uri}: {reason}"
+    )
+
+
+def took_too_long() -> str:
+    return f"importing it took longer than {format_duration(LOAD_LIMIT_S)}"
 
 
 def allowed_places(paths: Iterable[str | Path] = ()) -> list[Path]:
@@ -56,10 +68,7 @@ class RegistrationLoader:
         except (HandlerLoadError, KeyboardInterrupt):
             raise
         except BaseException as error:  # importing may raise anything, also to exit
-            raise HandlerLoadError(
-                f"the handler of {registration.facet_name} cannot be loaded from "
-                f"{registration.module_uri}: {_reason(error)}"
-            ) from error
+            raise not_loaded(registration, _reason(error)) from error
 
     def checksum(self, module_uri: str) -> str:
         """The `sha256:…` of the module as it is now; runs nothing. Raises UsageError."""
@@ -115,15 +124,27 @@ class _Elsewhere:
 
 
 def check_in_process(recipe: Mapping[str, Any]) -> None:
-    """Load a registration in a process that ends with that. Raises HandlerLoadError."""
+    """Load a registration in a process that ends with that. Raises HandlerLoadError; UsageError if
+    that takes too long."""
+    from afl.work.errors import ProcessDied
     from afl.work.isolation import Child
 
     child = Child()
-    timer = threading.Timer(_CHECK_S, child.kill)
+    is_late = threading.Event()
+
+    def give_up() -> None:
+        is_late.set()
+        child.kill()
+
+    timer = threading.Timer(LOAD_LIMIT_S, give_up)
     timer.daemon = True
     timer.start()
     try:
         problem = child.call("afl.runtime.isolated:check", dict(recipe), lambda *_: None)
+    except ProcessDied as died:
+        if is_late.is_set():
+            raise UsageError(took_too_long()) from died
+        raise
     finally:
         timer.cancel()
         child.close()
@@ -181,9 +202,9 @@ def _is_whole(value: object) -> TypeGuard[int]:
 
 def _reason(error: BaseException) -> str:
     """One line; what is not ours with its class, which often says more than its text."""
-    text = next(iter(str(error).splitlines()), "")
+    text = next(iter(message_of(error).splitlines()), "")
     return (
         text
         if isinstance(error, AflError) and text
-        else ": ".join(filter(None, [type(error).__name__, text]))
+        else ": ".join(filter(None, [kind_of(error), text]))
     )

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -20,7 +20,9 @@ from afl.clock import SYSTEM_CLOCK, Clock, condition_of
 from afl.errors import StoreClosed, StoreError
 from afl.log import get_logger
 from afl.runtime.entities import HandlerRegistration, Isolation, OnLost, TaskDefinition
+from afl.runtime.error_text import text_of
 from afl.runtime.evaluator import Evaluator
+from afl.runtime.handler_loads import Loads, Outcome, is_same
 from afl.runtime.loading import Handler
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.registrations import HandlerLoadError, RegistrationLoader
@@ -32,6 +34,8 @@ _log = get_logger(__name__)
 _BACKOFF = Backoff(initial=0.2, factor=2.0, maximum=10.0, jitter=0.5)
 #: How long the end of a run waits for a refresh that is under way.
 _LAST_REFRESH_S = 1.0
+#: How often it says that it is alive while it waits for the first one.
+_BEAT_S = 5.0
 
 
 @dataclass
@@ -92,6 +96,8 @@ class RegistryRunner(TaskWorker):
             clock=clock,
         )
         self._refresh_s = self.config.registry_refresh_interval_ms / 1000
+        #: Why registrations could not be read the last time.
+        self._unread: str | None = None
 
     def register_handler(
         self,
@@ -139,42 +145,57 @@ class RegistryRunner(TaskWorker):
     def handler_for(self, task: TaskDefinition) -> Handler | None:
         return self._registry.served.handler_for(task.name)
 
-    def open(self, stack: ExitStack, stop: threading.Event) -> None:
-        """Have registrations loaded on a thread of its own: their code may take long, or hang."""
-        over, loaded = threading.Event(), condition_of(stop)
-        is_first_done = False
+    @property
+    def unready_reason(self) -> str | None:
+        if self._is_opening and self._unread is not None:
+            return f"starting: its handlers are not known: {self._unread}"
+        return super().unready_reason
 
-        def refreshed() -> None:
-            nonlocal is_first_done
+    def open(self, stack: ExitStack, stop: threading.Event) -> None:
+        """Have registrations loaded on a thread of its own, and wait until all of them are loaded
+        or given up: who takes work before would leave tasks that it serves to others."""
+        over, loaded = threading.Event(), condition_of(stop)
+        is_loaded = False
+
+        def has_loaded() -> None:
+            nonlocal is_loaded
             with loaded:
-                is_first_done = True
+                is_loaded = True
                 loaded.notify_all()
 
+        def end() -> None:
+            over.set()
+            self._registry.wake()
+
         follower = threading.Thread(
-            target=self._follow, args=(over, refreshed), name="loop-worker-registry", daemon=True
+            target=self._follow, args=(over, has_loaded), name="loop-worker-registry", daemon=True
         )
         follower.start()
         stack.callback(follower.join, _LAST_REFRESH_S)
-        stack.callback(over.set)
-        with loaded:
-            self._clock.wait_for(loaded, lambda: is_first_done or stop.is_set())
+        stack.callback(end)
+        while not (is_loaded or stop.is_set()):
+            with loaded:
+                self._clock.wait_for(loaded, lambda: is_loaded or stop.is_set(), _BEAT_S)
+            self._heartbeat.beat()
 
-    def _follow(self, over: threading.Event, refreshed: Any) -> None:
-        failures = 0
-        while not over.is_set():
+    def _follow(self, over: threading.Event, has_loaded: Callable[[], object]) -> None:
+        registry, failures = self._registry, 0
+        while not registry.is_over(over):
             try:
-                if self._registry.refresh():
+                if registry.refresh(over):
                     self.notice_change()
-                failures = 0
-                refreshed()
-                self._registry.wait(self._refresh_s, over)
-            except StoreClosed:
+                failures, self._unread = 0, None
+                if not registry.is_loading:
+                    has_loaded()
+                registry.wait(self._refresh_s)
+            except StoreClosed as error:
+                self._unread = text_of(error)
                 return
             except Exception as error:  # nothing may end this thread: nobody else would notice
                 is_usual = isinstance(error, StoreError)
-                _log.warning("registry_not_read", error=str(error), exc_info=not is_usual)
+                self._unread = text_of(error)
+                _log.warning("registry_not_read", error=self._unread, exc_info=not is_usual)
                 failures += 1
-                refreshed()
                 self._clock.wait(over, _BACKOFF.delay(failures))
 
 
@@ -192,16 +213,18 @@ class Registry:
         clock: Clock,
     ) -> None:
         self._store = store
-        self._loader = loader
         self._topics = topics
         self._server_id = server_id
         self._own_names = own_names
         self._clock = clock
         self._lock = threading.Lock()
+        #: Ends the wait of whoever follows.
+        self._news = threading.Event()
+        self._loads = Loads(loader, clock, self._news.set)
         self._version = -1
         self._refreshed_at = 0.0
         #: Facet → its registration as it was read, and the handler or why there is none.
-        self._known: dict[str, tuple[HandlerRegistration, Handler | HandlerLoadError]] = {}
+        self._known: dict[str, tuple[HandlerRegistration, Outcome]] = {}
         self.served = Served({}, more=own_names)
 
     def names(self) -> list[str]:
@@ -209,30 +232,59 @@ class Registry:
         failed = {name for name, (_, each) in known.items() if isinstance(each, HandlerLoadError)}
         return sorted(each.facet_name for each in self._wanted() if each.facet_name not in failed)
 
-    def wait(self, timeout: float, stop: threading.Event) -> None:
-        """Until a registration was changed since the last refresh, or for so many seconds."""
-        self._store.wait_for_registrations(self._version, timeout, stop=stop)
+    @property
+    def is_loading(self) -> bool:
+        """Whether something is being loaded that was not given up yet."""
+        return self._loads.seconds_to_limit() is not None
+
+    def is_over(self, over: threading.Event) -> bool:
+        """Whether who follows is to end. Else what happens from here on ends its next `wait`."""
+        self._news.clear()
+        if not over.is_set():
+            return False
+        self._news.set()  # perhaps it was for another run
+        return True
+
+    def wake(self) -> None:
+        """Let who follows look whether it is to end."""
+        self._news.set()
+        self._loads.wake()
+
+    def wait(self, timeout: float) -> None:
+        """Until a registration was changed since the last refresh, until there is news of what is
+        being loaded, or for so many seconds."""
+        limit = self._loads.seconds_to_limit()
+        seconds = timeout if limit is None else max(0.0, min(timeout, limit))
+        self._store.wait_for_registrations(self._version, seconds, stop=self._news)
 
     def refresh_if_due(self, interval_s: float) -> None:
+        """Load on this thread what is new."""
         is_old = self._clock.monotonic() - self._refreshed_at >= interval_s
         if is_old or self._store.registrations_version() != self._version:
-            self.refresh()
+            self.refresh(None)
 
-    def refresh(self) -> bool:
+    def refresh(self, over: threading.Event | None) -> bool:
         """Read all registrations and load what is new or could not be loaded before; whether
-        that changed who serves what. Raises StoreError."""
+        that changed who serves what. Waits for none that hangs, and begins with none once it is
+        `over`; without `over`, they are loaded on this thread. Raises StoreError."""
         with self._lock:
             # Before reading: what is changed from here on is noticed by the next `wait`.
             version = self._store.registrations_version()
-            before = {name: each for name, (_, each) in self._known.items()}
-            self._known = {each.facet_name: self._handler_of(each) for each in self._wanted()}
+            before = self._handlers()
+            wanted = self._wanted()
+            found = {each.facet_name: self._found(each, over) for each in wanted}
+            self._known = {name: each for name, each in found.items() if each is not None}
+            self._loads.keep(found)
             self._version, self._refreshed_at = version, self._clock.monotonic()
-            found = {name: each for name, (_, each) in self._known.items()}
-            handlers = {name: each for name, each in found.items() if isinstance(each, Handler)}
-            if handlers == {k: v for k, v in before.items() if isinstance(v, Handler)}:
+            handlers = self._handlers()
+            if handlers == before:
                 return False
             self.served = Served(handlers, more=self._own_names)
             return True
+
+    def _handlers(self) -> dict[str, Handler]:
+        known = self._known.items()
+        return {name: each for name, (_, each) in known if isinstance(each, Handler)}
 
     def _wanted(self) -> list[HandlerRegistration]:
         registrations = self._store.list_handler_registrations()
@@ -242,29 +294,43 @@ class Registry:
         name = registration.facet_name
         return not self._topics or any(fnmatchcase(name, each) for each in self._topics)
 
-    def _handler_of(
-        self, registration: HandlerRegistration
-    ) -> tuple[HandlerRegistration, Handler | HandlerLoadError]:
+    def _found(
+        self, registration: HandlerRegistration, over: threading.Event | None
+    ) -> tuple[HandlerRegistration, Outcome] | None:
         known = self._known.get(registration.facet_name)
-        if known is not None and _is_same(known[0], registration) and isinstance(known[1], Handler):
+        if known is not None and is_same(known[0], registration) and isinstance(known[1], Handler):
             return known
+        outcome = self._loads.outcome_of(registration, over)
+        if outcome is None:
+            return known  # until the new one is there, the old one goes on
+        if isinstance(outcome, HandlerLoadError):
+            self._report(registration, outcome)
+        elif registration.load_error is not None:
+            self._note(registration, None)
+        return registration, outcome
+
+    def _note(self, registration: HandlerRegistration, message: str | None) -> None:
+        """On the registration. Who cannot write that goes on with the others, and tries it again
+        with the next refresh."""
         try:
-            handler = self._loader.load(registration)
-        except HandlerLoadError as error:
-            self._report(registration, error)
-            return registration, error
-        if registration.load_error is not None:
-            self._store.set_load_error(registration, None)
-        return registration, handler
+            details = None
+            if message is not None:
+                now = self._store.now_ms()
+                details = {"message": message, "server": self._server_id, "time": now}
+            self._store.set_load_error(registration, details)
+        except StoreClosed:
+            raise
+        except Exception as error:
+            facet = registration.facet_name
+            _log.warning("load_error_not_written", facet=facet, error=text_of(error))
 
     def _report(self, registration: HandlerRegistration, error: HandlerLoadError) -> None:
-        message, facet = str(error), registration.facet_name
+        message, facet = text_of(error), registration.facet_name
         told: Mapping[str, Any] = registration.load_error or {}
         if told.get("message") != message:
-            details = {"message": message, "server": self._server_id, "time": self._store.now_ms()}
-            self._store.set_load_error(registration, details)
+            self._note(registration, message)
         known = self._known.get(facet)
-        if known is not None and str(known[1]) == message:
+        if known is not None and isinstance(known[1], Exception) and text_of(known[1]) == message:
             return  # said before; it is tried again with every refresh
         _log.error("handler_not_loaded", facet=facet, error=message)
         telemetry.emit(
@@ -272,7 +338,3 @@ class Registry:
                 at=self._clock.now(), facet=facet, server=self._server_id, error=message
             )
         )
-
-
-def _is_same(known: HandlerRegistration, read: HandlerRegistration) -> bool:
-    return replace(known, load_error=None) == replace(read, load_error=None)

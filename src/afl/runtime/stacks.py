@@ -77,7 +77,9 @@ def _outwards(frame: FrameType | None) -> Iterator[FrameType]:
 
 def _is_machinery(frame: FrameType) -> bool:
     # What Python was started with is called `__main__`, and only its spec knows its name.
-    module = getattr(frame.f_globals.get("__spec__"), "name", None) or frame.f_globals["__name__"]
+    module = getattr(frame.f_globals.get("__spec__"), "name", None) or frame.f_globals.get(
+        "__name__"
+    )
     return str(module).partition(".")[0] in _MACHINERY
 
 

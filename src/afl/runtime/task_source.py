@@ -82,7 +82,7 @@ class Served:
         self._found: dict[str, Handler | None] = {}
 
     def handler_for(self, task_name: str) -> Handler | None:
-        """Whom a task goes to. Raises AmbiguousHandler."""
+        """Whom a task goes to, or None."""
         try:
             return self._found[task_name]
         except KeyError:

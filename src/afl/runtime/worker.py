@@ -21,6 +21,7 @@ from afl.log import get_logger
 from afl.runtime.aside import on_main_thread
 from afl.runtime.dispatch import Runner, run_alone
 from afl.runtime.entities import ServerDefinition, ServerState, TaskDefinition
+from afl.runtime.error_text import text_of
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.fleet import DRAIN, HandledCounts, ServerRecord, new_server
 from afl.runtime.handlers.scripts import SCRIPT_TASK
@@ -32,6 +33,7 @@ from afl.runtime.phases import Phase
 from afl.runtime.task_source import Guard, NotNow, TaskSource, TaskWork
 from afl.runtime.types import StepId
 from afl.runtime.watchdog import StallStage
+from afl.runtime.worker_numbers import require_sound
 from afl.work.attempts import Attempt
 from afl.work.consumer import Consumer, Observer, Options
 from afl.work.pool import PREFIX
@@ -69,7 +71,8 @@ class TaskWorker(BaseLoop):
     """A worker on one task list of a store. Subclasses say whom tasks go to.
 
     `start` blocks until `stop`. `run`, for a `LoopGroup`, does the same, except that it leaves it
-    to the group how long a drain may take.
+    to the group how long a drain may take. Raises ConfigurationError for numbers with which it
+    could not work.
     """
 
     def __init__(
@@ -81,6 +84,7 @@ class TaskWorker(BaseLoop):
         topics: Sequence[str] = (),
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
+        require_sound(config)
         super().__init__(config.service_name, clock=clock)
         self.persistence = persistence
         self.evaluator = evaluator
@@ -123,7 +127,7 @@ class TaskWorker(BaseLoop):
 
     @abstractmethod
     def handler_for(self, task: TaskDefinition) -> Handler | None:
-        """Whom a task goes to; None if nobody here does it any more. Raises AmbiguousHandler."""
+        """Whom a task goes to; None if nobody here does it any more."""
 
     @property
     def own_names(self) -> list[str]:
@@ -142,7 +146,7 @@ class TaskWorker(BaseLoop):
     @property
     def handled_names(self) -> Sequence[str]:
         """What the server record shows as served here."""
-        return [each for each in self.claimed_names if each != SCRIPT_TASK]
+        return self.claimed_names
 
     def began(self, work: TaskWork, attempt: Attempt) -> None:
         """A task is being done from now on. Must not wait."""
@@ -370,7 +374,7 @@ def _log_failure(task: TaskDefinition, error: BaseException) -> None:
         task=task.uuid,
         run=task.workflow_id,
         delivery=task.deliveries,
-        error=str(error) or type(error).__name__,
+        error=text_of(error),
         exc_info=error,
     )
 

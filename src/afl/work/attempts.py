@@ -26,6 +26,15 @@ def _nothing() -> None:
     """For who does not want to know."""
 
 
+def deadline_after(seconds: float, clock: Clock) -> datetime | None:
+    """The time in so many seconds, in UTC; None if it is beyond all calendars: then it never
+    comes."""
+    try:
+        return clock.now() + timedelta(seconds=seconds)
+    except OverflowError:
+        return None
+
+
 class Attempt:
     """One try at a claimed piece of work, as the work itself and its observers see it."""
 
@@ -111,7 +120,7 @@ class Attempt:
             self._stage = _Stage.RUNNING
         self.started = self.last_sign = self._clock.monotonic()
         if self.job is not None and self.job.timeout_s is not None:
-            self.deadline = self._clock.now() + timedelta(seconds=self.job.timeout_s)
+            self.deadline = deadline_after(self.job.timeout_s, self._clock)
         return True
 
     def withdraw(self) -> bool:

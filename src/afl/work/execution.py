@@ -128,10 +128,10 @@ class Execution:
         self._do(attempt, call)
 
     def _do(self, attempt: Attempt, call: Callable[[], Any]) -> None:
-        if not self._begin(attempt):
-            return
         result, error = None, None
         try:
+            if not self._begin(attempt):
+                return
             result = call()
         except BaseException as problem:  # also of work that wants to exit
             error = problem
@@ -149,9 +149,10 @@ class Execution:
 
         def done(result: Any, error: BaseException | None) -> None:
             self._looping.discard(attempt)
-            if attempt.started is None:
+            is_cancelled = error is not None and is_cancellation(error)
+            if attempt.started is None and (error is None or is_cancelled):
                 return  # it was withdrawn
-            if error is not None and is_cancellation(error) and attempt.cancellation.is_set():
+            if is_cancelled and attempt.cancellation.is_set():
                 error = TimedOut(f"{attempt.label} was cancelled: its worker seemed to hang")
             self._end(attempt, result, error)
 
@@ -159,6 +160,8 @@ class Execution:
         attempt.when_cancelled(shared_loop().start(call, done).cancel)
 
     def _begin(self, attempt: Attempt) -> bool:
+        """Whether it is to be done now. What this raises is the end of the attempt: one that has
+        begun and never ends would be held for ever."""
         # First: once it has begun, whoever gives it up must find it here.
         self._doing.add([attempt])
         if self._may_begin() and attempt.begin():

@@ -119,11 +119,9 @@ class InlinePoll(Generic[W]):
                 self._report.lost(ending.attempt)
                 return
             except Exception as problem:
-                if ending.error is not None:
+                if not ending.simplify(problem):
                     self._report.unrecorded(ending.attempt, problem)
                     return
-                # The source cannot take this result; that it failed it can.
-                ending.error = problem
 
     def _recording_of(self, ending: Ending) -> Recording[W]:
         if ending.error is not None:

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import lru_cache
 from typing import Any
@@ -39,26 +39,28 @@ class Child:
     """One process, which does one piece of work at a time."""
 
     def __init__(self) -> None:
-        theirs, requests = os.pipe()
-        answers, their_answers = os.pipe()
-        command = [sys.executable, "-m", "afl.work.isolation_child", str(theirs)]
+        opened: list[int] = []
         try:
+            for _ in range(3):
+                opened += os.pipe()
+            theirs, requests, answers, their_answers, their_line, line = opened
+            given = (theirs, their_answers, their_line)
+            command = [sys.executable, "-m", "afl.work.isolation_child", *map(str, given)]
             self._process = subprocess.Popen(  # noqa: S603 - our own module, by our own interpreter
-                [*command, str(their_answers)],
-                pass_fds=(theirs, their_answers),
+                command,
+                pass_fds=given,
                 stdin=subprocess.DEVNULL,
                 # A group of its own: killed as a whole, and out of reach of Ctrl-C.
                 start_new_session=True,
             )
         except BaseException:
-            os.close(requests)
-            os.close(answers)
+            _close(opened)
             raise
-        finally:
-            os.close(theirs)
-            os.close(their_answers)
+        _close(given)
         self._requests = os.fdopen(requests, "wb")
         self._answers = os.fdopen(answers, "rb")
+        # Nothing is ever written: its end is that of this process, and the kernel tells it.
+        self._line = os.fdopen(line, "wb", buffering=0)
         self._lock = threading.Lock()
         self._is_over = False
 
@@ -106,6 +108,7 @@ class Child:
         with suppress(OSError):  # what was not sent has nobody to go to
             self._requests.close()
         self._answers.close()
+        self._line.close()
 
     def is_alive(self) -> bool:
         with self._lock:
@@ -210,6 +213,11 @@ class Children:
                 self._idle.append(child)
         if not is_kept:
             child.close()
+
+
+def _close(opened: Iterable[int]) -> None:
+    for each in opened:
+        os.close(each)
 
 
 def error_of(described: dict[str, Any]) -> FailedThere:

@@ -1,18 +1,19 @@
 """A process that does work which may be killed: one piece after the other, as it is told.
 
 Requests come as lines of JSON on one pipe, and what there is to say goes out on another. What the
-work prints goes to standard error. When the pipe of requests ends, so did the parent, and this
-process ends at once, with all that it started.
+work prints goes to standard error. A third pipe carries nothing. When the pipes end, so did the
+parent, and this process ends at once, with all that it started.
 """
 
 from __future__ import annotations
 
+import fcntl
 import importlib
 import os
+import select
 import signal
 import sys
 import threading
-import traceback
 from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any, BinaryIO
@@ -57,31 +58,65 @@ def _do(request: dict[str, Any], speaker: _Speaker) -> None:
 
 
 def _described(error: BaseException) -> dict[str, str | None]:
-    from afl.runtime.stacks import raised_at  # most work does not fail
+    """Whatever was raised: what cannot be said would end this process, and look like a crash."""
+    from afl.runtime.error_text import kind_of, message_of, trace_of  # most work does not fail
 
     return {
-        "type": type(error).__name__,
-        "message": str(error),
-        "trace": "".join(traceback.format_exception(error)),
-        "raised_at": raised_at(error),
+        "type": kind_of(error),
+        "message": message_of(error),
+        "trace": trace_of(error),
+        "raised_at": _place(error),
     }
+
+
+def _place(error: BaseException) -> str | None:
+    from afl.runtime.error_text import storable
+    from afl.runtime.stacks import raised_at
+
+    try:
+        place = raised_at(error)
+        return None if place is None else storable(place)
+    except Exception:  # its frames and attributes are not ours
+        return None
+
+
+def _end_with_parent(line: int) -> None:
+    """Let the kernel kill this group when the other end of the line is closed: work that lets no
+    other thread run would keep `_listen` from it. On other systems than Linux, only that does it.
+    """
+    if sys.platform != "linux":
+        return
+    fcntl.fcntl(line, fcntl.F_SETOWN, -os.getpgrp())
+    # Instead of SIGIO, which work may block or ignore.
+    fcntl.fcntl(line, fcntl.F_SETSIG, signal.SIGKILL)
+    fcntl.fcntl(line, fcntl.F_SETFL, fcntl.fcntl(line, fcntl.F_GETFL) | os.O_ASYNC)
+    # Whoever died before that was not noticed.
+    poll = select.poll()
+    poll.register(line)
+    if poll.poll(0):
+        _end_group()
 
 
 def _listen(file: BinaryIO, requests: SimpleQueue[dict[str, Any]]) -> None:
     for line in file:
         requests.put(_decode(line))
+    _end_group()
+
+
+def _end_group() -> None:
     # A group of its own: see `afl.work.isolation`.
     os.killpg(0, signal.SIGKILL)
 
 
 def main() -> None:
-    source, target = int(sys.argv[1]), int(sys.argv[2])
+    source, target, line = (int(each) for each in sys.argv[1:])
     os.dup2(2, 1)
     # Killed at any moment: what was printed must be out.
     getattr(sys.stdout, "reconfigure", lambda **_options: None)(line_buffering=True)
-    for each in (source, target):
+    for each in (source, target, line):
         # What the work starts must not keep the pipes open.
         os.set_inheritable(each, False)
+    _end_with_parent(line)
     requests: SimpleQueue[dict[str, Any]] = SimpleQueue()
     speaker = _Speaker(os.fdopen(target, "wb"))
     arguments = (os.fdopen(source, "rb"), requests)

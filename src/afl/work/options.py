@@ -39,6 +39,10 @@ class Options:
             raise ConfigurationError(
                 f"poll_interval_s is {self.poll_interval_s}; expected more than 0 seconds"
             )
+        if self.drain_s < 0:
+            raise ConfigurationError(
+                f"drain_s is {self.drain_s}; expected 0 seconds or more, or infinity"
+            )
 
     @property
     def thread_limit(self) -> int:

@@ -14,8 +14,9 @@ from typing import Any, Protocol
 
 from afl.backoff import Backoff
 from afl.clock import Clock
-from afl.errors import StoreClosed, StoreUnavailable
+from afl.errors import AflError, StoreClosed, StoreUnavailable
 from afl.log import get_logger
+from afl.runtime.error_text import kind_of, text_of
 from afl.work.attempts import Attempt
 from afl.work.pool import PREFIX, join
 from afl.work.source import ClaimLost, Recording, Room, Source
@@ -23,6 +24,15 @@ from afl.work.source import ClaimLost, Recording, Room, Source
 _log = get_logger(__name__)
 
 _BACKOFF = Backoff(initial=0.05, factor=2.0, maximum=5.0, jitter=0.2)
+
+
+class Unrecordable(AflError):  # noqa: N818 - what happened is what people read
+    """Stands for what work raised, where the source cannot take that."""
+
+    def __init__(self, error: BaseException, problem: Exception) -> None:
+        super().__init__(
+            f"it raised {kind_of(error)}, which cannot be recorded as it is: {text_of(problem)}"
+        )
 
 
 @dataclass(eq=False, slots=True)
@@ -38,6 +48,20 @@ class Ending:
     tries: int = 0
     #: When to try again, by the monotonic clock.
     due: float = 0.0
+
+    def simplify(self, problem: Exception) -> bool:
+        """The source cannot take it, and `problem` says why: make it one that it can. A result
+        becomes a failure, and a failure a plain one. Whether there was such a way: work that ends
+        unrecorded is done again."""
+        if isinstance(self.error, Unrecordable):
+            return False
+        if self.error is None:
+            self.error = problem
+        else:
+            plain = Unrecordable(self.error, problem)
+            plain.__cause__ = self.error  # for the log
+            self.error = plain
+        return True
 
 
 class Ends(Protocol):
@@ -126,12 +150,10 @@ class Recorder:
             self._try_again(ending, problem)
         elif isinstance(problem, StoreClosed):
             self._ends.closed(ending, problem)
-        elif isinstance(problem, ClaimLost) or ending.error is not None:
-            self._ends.refused(ending, problem)
-        else:
-            # The source cannot take this result; that it failed it can.
-            ending.error = problem
+        elif not isinstance(problem, ClaimLost) and ending.simplify(problem):
             self.put(ending)
+        else:
+            self._ends.refused(ending, problem)
 
     def _try_again(self, ending: Ending, problem: Exception) -> None:
         ending.tries += 1

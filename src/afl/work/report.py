@@ -10,6 +10,7 @@ from afl import telemetry
 from afl.clock import Clock
 from afl.errors import StoreError
 from afl.log import get_logger
+from afl.runtime.error_text import kind_of, message_of
 from afl.runtime.heartbeat import Heartbeat
 from afl.runtime.stacks import Place
 from afl.work.attempts import Attempt
@@ -109,7 +110,7 @@ class Report(Generic[W]):
 
     def late(self, attempt: Attempt, error: BaseException | None) -> None:
         """It was given up before it ended; how it did is nobody's concern."""
-        how = "it is done" if error is None else f"{type(error).__name__}: {error}"
+        how = "it is done" if error is None else f"{kind_of(error)}: {message_of(error)}"
         _log.info("late_result_dropped", work=attempt.label, result=how)
 
     def unrecorded(self, attempt: Attempt, reason: BaseException | None) -> None:

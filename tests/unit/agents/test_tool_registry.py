@@ -10,7 +10,6 @@ import pytest
 from afl.errors import UsageError
 from afl.runtime import ToolRegistry
 from afl.runtime.json_values import NotJson
-from afl.runtime.names import AmbiguousHandler
 
 
 def test_an_exact_name_goes_before_a_short_one() -> None:
@@ -22,13 +21,12 @@ def test_an_exact_name_goes_before_a_short_one() -> None:
     assert registry.names() == ["Pay", "shop.Pay"]
 
 
-def test_a_task_without_a_namespace_finds_the_one_handler_of_its_name() -> None:
+def test_a_task_without_a_namespace_is_not_for_a_handler_with_one() -> None:
     registry = ToolRegistry()
     registry.register("shop.Pay", lambda payload: payload)
+    assert registry.handle("Pay", {"a": 1}) is None
+    registry.register("Pay", lambda payload: payload)
     assert registry.handle("Pay", {"a": 1}) == {"a": 1}
-    registry.register("club.Pay", lambda payload: payload)
-    with pytest.raises(AmbiguousHandler):
-        registry.handle("Pay", {})
 
 
 def test_what_nobody_serves_goes_to_the_default_handler() -> None:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from tests.unit.operations.stage import Stage
 
 from afl.errors import UsageError
 from afl.operations import handlers, tasks
-from afl.runtime.entities import HandlerRegistration, ServerState, TaskState
-from afl.runtime.errors import InvalidStepStateError
+from afl.runtime.entities import HandlerRegistration, ServerState, TaskDefinition, TaskState
+from afl.runtime.errors import InvalidStepStateError, InvalidTaskStateError, TaskNotFoundError
 from afl.runtime.listing import Count
 from afl.runtime.own_lists import own_task_list
+from afl.runtime.types import WorkflowId
 
 
 def unserved(stage: Stage) -> list[str]:
@@ -71,6 +73,17 @@ def test_a_server_serves_its_own_task_list_only(stage: Stage) -> None:
 def test_a_task_of_a_run_in_one_process_belongs_to_that_process(stage: Stage) -> None:
     stage.talk(task_list=own_task_list())
     assert unserved(stage) == []
+
+
+@pytest.mark.parametrize("name", ["afl:execute", "afl:resume", "afl:script"])
+def test_a_task_of_the_runtime_is_served_by_servers_that_say_so(stage: Stage, name: str) -> None:
+    stage.store.save_task(TaskDefinition("x", name, "", "", "", ""))
+    stage.server(handlers=["t.Ask"])
+    assert unserved(stage) == [name]
+    assert [each.is_unserved for each in tasks.queues(stage.store)] == [True]
+    stage.server("server-2", handlers=[name])
+    assert unserved(stage) == []
+    assert [each.is_unserved for each in tasks.queues(stage.store)] == [False]
 
 
 def test_what_is_not_pending_is_not_unserved(stage: Stage) -> None:
@@ -177,6 +190,55 @@ def test_what_has_not_failed_cannot_be_tried_again(stage: Stage) -> None:
     [task] = stage.store.get_all_tasks()
     with pytest.raises(InvalidStepStateError):
         tasks.retry(stage.evaluator, task)
+
+
+def lonely(stage: Stage, state: str, **facts: Any) -> TaskDefinition:
+    """A task without a step, in some state."""
+    task = TaskDefinition("x", "afl:execute", "", "", "", "")
+    stage.store.save_task(replace(task, **facts))
+    [claimed] = stage.store.claim_tasks([task.name], 1)
+    ended = replace(claimed, state=state, error={"message": "no such flow"}, failures=1)
+    stage.store.save_task(ended)
+    return ended
+
+
+def stored(stage: Stage, task: TaskDefinition) -> TaskDefinition:
+    found = stage.store.get_task(task.uuid)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("state", [TaskState.FAILED, TaskState.DEAD_LETTER])
+def test_a_task_without_a_step_can_be_tried_again(stage: Stage, state: str) -> None:
+    task = lonely(stage, state)
+    tasks.retry(stage.evaluator, task)
+    again = stored(stage, task)
+    assert (again.state, again.error, again.deliveries, again.failures) == ("pending", None, 0, 0)
+    assert [each.uuid for each in stage.store.claim_tasks([task.name], 1)] == [task.uuid]
+
+
+@pytest.mark.parametrize("state", [TaskState.COMPLETED, TaskState.IGNORED, TaskState.RUNNING])
+def test_a_task_without_a_step_that_has_not_failed_is_left_alone(stage: Stage, state: str) -> None:
+    task = stored(stage, lonely(stage, state))
+    advice = f"Task x is {state}; only one that is failed or dead_letter can be tried again"
+    with pytest.raises(InvalidTaskStateError, match=advice):
+        tasks.retry(stage.evaluator, task)
+    assert stored(stage, task) == task
+
+
+def test_a_task_without_a_step_that_is_gone_cannot_be_tried_again(stage: Stage) -> None:
+    with pytest.raises(TaskNotFoundError):
+        tasks.retry(stage.evaluator, TaskDefinition("x", "afl:execute", "", "", "", ""))
+
+
+def test_a_task_without_a_step_waits_for_its_run_if_that_is_paused(stage: Stage) -> None:
+    run = stage.talk().workflow_id
+    task = lonely(stage, TaskState.FAILED, name="afl:execute", workflow_id=run)
+    stage.evaluator.pause(WorkflowId(run))
+    tasks.retry(stage.evaluator, task)
+    assert stored(stage, task).held is True
+    stage.evaluator.unpause(WorkflowId(run))
+    assert stored(stage, task).held is False
 
 
 def test_a_task_that_waits_is_given_up_and_its_step_fails(stage: Stage) -> None:

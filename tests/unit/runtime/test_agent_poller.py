@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import socket
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,7 +16,6 @@ from afl.runtime.agent_poller import AgentPoller, AgentPollerConfig
 from afl.runtime.dispatch import HandlerContext
 from afl.runtime.entities import TaskState
 from afl.runtime.memory_store import MemoryStore
-from afl.runtime.names import AmbiguousHandler
 
 
 @pytest.fixture
@@ -79,11 +79,26 @@ def test_the_last_registration_counts(shop: Shop, poller: AgentPoller) -> None:
 def test_what_is_wrong_is_refused_at_once(poller: AgentPoller) -> None:
     with pytest.raises(UsageError, match=r"the handler of shop\.Weigh is of type str"):
         poller.register("shop.Weigh", "weigh")  # type: ignore[arg-type]
-    poller.register("a.Pay", weigh)
-    poller.register("b.Pay", weigh)
-    with pytest.raises(AmbiguousHandler):
-        poller.register("Pay", weigh)
-    assert poller.registered_names() == ["a.Pay", "b.Pay"]
+    assert poller.registered_names() == []
+
+
+@pytest.mark.parametrize(
+    "names", [("a.Weigh", "b.Weigh", "Weigh"), ("Weigh", "b.Weigh", "a.Weigh")], ids=str
+)
+def test_a_short_name_takes_the_rest_beside_any_exact_ones(
+    shop: Shop, poller: AgentPoller, names: tuple[str, ...]
+) -> None:
+    for each in names:
+        grams = 1 if each == "Weigh" else 2
+        poller.register(each, lambda _payload, grams=grams: {"grams": grams})
+    assert poller.registered_names() == ["Weigh", "a.Weigh", "b.Weigh"]
+    run = shop.weigh_all("a")
+    assert poller.poll_once() == 1
+    assert shop.outputs(run) == {"grams": [1]}
+    task = shop.task(run)
+    handler = poller.handler_for(replace(task, name="b.Weigh"))
+    assert handler is not None
+    assert handler.facet == "b.Weigh"
 
 
 class Scale:

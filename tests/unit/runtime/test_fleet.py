@@ -71,11 +71,13 @@ def server_of(uuid: str = "s1", **changes: Any) -> ServerDefinition:
     return replace(made, **changes)
 
 
-def record_of(store: MemoryStore, clock: FakeClock, **options: Any) -> ServerRecord:
+def record_of(
+    store: MemoryStore, clock: FakeClock, interval_s: float = INTERVAL_S, **options: Any
+) -> ServerRecord:
     server = options.pop("server", None) or server_of()
     options.setdefault("measure", lambda server: None)
     options.setdefault("on_wanted", lambda wanted: None)
-    return ServerRecord(store, server, INTERVAL_S, clock=clock, **options)
+    return ServerRecord(store, server, interval_s, clock=clock, **options)
 
 
 @contextmanager
@@ -280,6 +282,48 @@ def test_a_predecessor_that_falls_silent_later_is_reported_then(
         eventually(lambda: bool(found))
 
 
+def test_a_server_that_beats_seldom_is_not_silent_before_it_says_so(
+    store: Port, clock: FakeClock
+) -> None:
+    """Neither at the first look, nor at the second one."""
+    seldom = server_of("s0", host="elsewhere", state=ServerState.RUNNING, beat_ms=60_000)
+    store.save_server(replace(seldom, ping_time=store.now_ms()))
+    clock.advance(100)
+    with heard() as found, record_of(store, clock, interval_s=20.0).on_duty():
+        for beat in range(1, 11):
+            assert found == [], f"before beat {beat}"
+            clock.wait_for_waiters(1)
+            before = store.beats
+            clock.advance(20.0)
+            eventually(lambda before=before: store.beats > before)
+        eventually(lambda: bool(found))
+    assert found[0].reason == "it has been silent for 5m"
+
+
+def test_a_server_that_beats_often_is_missed_soon(store: Port, clock: FakeClock) -> None:
+    often = server_of("s0", host="elsewhere", state=ServerState.RUNNING, beat_ms=1_000)
+    store.save_server(replace(often, ping_time=store.now_ms()))
+    clock.advance(4)
+    with heard() as found, record_of(store, clock).on_duty():
+        clock.wait_for_waiters(1)
+    assert [each.reason for each in found] == ["it has been silent for 4s"]
+
+
+def test_news_do_not_bring_the_second_look_forward(store: Port, clock: FakeClock) -> None:
+    lost = server_of("s0", host="elsewhere", state=ServerState.RUNNING, ping_time=store.now_ms())
+    store.save_server(lost)
+    record = record_of(store, clock)
+    with heard() as found, record.on_duty():
+        for _ in range(5):
+            clock.wait_for_waiters(1)
+            before = store.beats
+            record.tell_soon()
+            eventually(lambda before=before: store.beats > before)
+        clock.wait_for_waiters(1)
+        clock.advance(4 * INTERVAL_S)
+        eventually(lambda: bool(found))
+
+
 @pytest.mark.parametrize(
     "changes",
     [
@@ -290,8 +334,11 @@ def test_a_predecessor_that_falls_silent_later_is_reported_then(
         {"server_group": "another"},
         {"pid": os.getppid()},
         {"host": "elsewhere"},
+        {"manager": "another container"},
+        {"manager": "another container", "pid": os.getpid()},
+        {"manager": "", "pid": os.getpid()},
     ],
-    ids=str,
+    ids=" ".join,
 )
 def test_others_are_left_alone(
     store: Port, clock: FakeClock, gone: int, changes: dict[str, Any]
@@ -310,7 +357,7 @@ def test_two_servers_of_one_process_do_not_report_each_other(store: Port, clock:
 
 
 def test_a_process_with_the_id_of_its_predecessor_reports_it(store: Port, clock: FakeClock) -> None:
-    """As in a container, where it always has the same one."""
+    """As ids come round."""
     lost = server_of("s0", state=ServerState.RUNNING, ping_time=store.now_ms())
     assert len(begin_beside(store, clock, lost)) == 1
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from textwrap import dedent
@@ -46,13 +47,15 @@ def child() -> Iterator[Child]:
 def do(child: Child, tmp_path: Path) -> Do:
     """Have a handler with this text do a task; what it says goes into a list."""
 
-    def do(text: str, said: list[Any] | None = None, **fields: Any) -> Any:
+    def do(
+        text: str, said: list[Any] | None = None, task: TaskDefinition = TASK, **fields: Any
+    ) -> Any:
         path = tmp_path / "handlers.py"
         path.write_text(dedent(text))
         given = {"isolation": Isolation.PROCESS, "checksum": str(hash(text)), **fields}
         registration = HandlerRegistration("shop.Pay", path.as_uri(), **given)
         handler = RegistrationLoader([tmp_path]).load(registration)
-        how = in_process(handler, TASK, lambda *_: None)
+        how = in_process(handler, task, lambda *_: None)
         heard = [] if said is None else said
         return child.call(how.target, how.argument, lambda *each: heard.append(each))
 
@@ -86,6 +89,12 @@ def test_a_handler_there_gets_payload_metadata_and_context(do: Do) -> None:
     assert result["ids"] == ["t1", "s1", "w1"]
     left = datetime.fromisoformat(result["deadline"]) - before
     assert timedelta(minutes=1) <= left < timedelta(minutes=2)
+
+
+def test_a_limit_beyond_all_calendars_is_no_deadline(do: Do) -> None:
+    text = "def handle(payload, context): return {'is_none': context.deadline is None}\n"
+    task = replace(TASK, timeout_ms=3_000_000 * 86_400_000)
+    assert do(text, task=task) == {"is_none": True}
 
 
 def test_where_it_runs_is_the_child(do: Do, child: Child) -> None:

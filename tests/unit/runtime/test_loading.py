@@ -222,3 +222,23 @@ def test_a_source_that_is_not_there_is_said(tmp_path: Path) -> None:
         load_handlers([str(tmp_path / "none.py")], FACETS)
     with pytest.raises(UsageError, match=r"there is no handler module no_such_place\.at_all"):
         load_handlers(["no_such_place.at_all"], FACETS)
+
+
+def test_a_facet_without_a_namespace_is_not_for_a_handler_with_one(tmp_path: Path) -> None:
+    """Claims do not know that either: the run would wait for ever."""
+    source = write(tmp_path, "HANDLERS = {'shop.Pay': print}\n")
+    assert load_handlers([source], ["Pay"]).missing(["Pay", "shop.Pay"]) == ["Pay"]
+
+
+def test_a_short_name_beside_exact_ones_takes_the_rest(tmp_path: Path) -> None:
+    source = write(
+        tmp_path,
+        """
+        def one(payload): return 1
+        def two(payload): return 2
+        HANDLERS = {"a.Pay": one, "b.Pay": one, "Pay": two}
+        """,
+    )
+    facets = ["a.Pay", "b.Pay", "c.Pay", "Pay"]
+    table = load_handlers([source], facets)
+    assert answers(table, facets) == {"a.Pay": 1, "b.Pay": 1, "c.Pay": 2, "Pay": 2}

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import builtins
 import importlib
 import os
 import py_compile
 import sys
+import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from textwrap import dedent
@@ -15,6 +18,7 @@ from typing import Any
 import pytest
 
 from afl.errors import UsageError
+from afl.runtime import registrations
 from afl.runtime.claims import RetryPolicy
 from afl.runtime.entities import HandlerRegistration, Isolation, OnLost
 from afl.runtime.loading import make_importable
@@ -394,6 +398,73 @@ def test_a_file_that_is_not_there_or_no_python_is_refused(
         loader.checksum((folder / "none.py").as_uri())
 
 
+class Importing:
+    """Loads a module that hangs until the end of the block, on a thread of its own."""
+
+    def __init__(
+        self,
+        loader: RegistrationLoader,
+        write: Write,
+        name: str,
+        load: Callable[[], object] | None = None,
+    ) -> None:
+        self._begun, self._may_end = threading.Event(), threading.Event()
+        setattr(builtins, name, self)
+        self.path = write(f"{name}.py", f"import builtins\nbuiltins.{name}()\n{HANDLE}")
+        load = load or partial(loader.load, registration(name))
+        self._thread = threading.Thread(target=load, daemon=True)
+
+    def __call__(self) -> None:
+        self._begun.set()
+        assert self._may_end.wait(60)
+
+    def __enter__(self) -> Importing:
+        self._thread.start()
+        assert self._begun.wait(20)
+        return self
+
+    def __exit__(self, *_anything: object) -> None:
+        self._may_end.set()
+        self._thread.join(20)
+        assert not self._thread.is_alive()
+
+
+def test_a_module_that_hangs_keeps_no_other_from_being_loaded(
+    loader: RegistrationLoader, write: Write
+) -> None:
+    write("pay_o.py", HANDLE)
+    with Importing(loader, write, "hanging_a"):
+        assert answer(loader, "pay_o") == {"n": 1}
+    assert answer(loader, "hanging_a") == {"n": 1}
+
+
+@pytest.mark.parametrize("mark", ["2", "sha256"])
+def test_the_mended_text_of_a_module_that_hangs_is_loaded_beside_it(
+    loader: RegistrationLoader, write: Write, mark: str
+) -> None:
+    with Importing(loader, write, f"hanging_{mark}") as hanging:
+        hanging.path.write_text(HANDLE.replace("1", "2"))
+        checksum = digest(hanging.path) if mark == "sha256" else mark
+        assert answer(loader, f"hanging_{mark}", checksum=checksum) == {"n": 2}
+
+
+def test_a_module_that_somebody_is_importing_is_whole_when_it_is_used(
+    loader: RegistrationLoader, write: Write
+) -> None:
+    answers: list[Any] = []
+    waiting = threading.Thread(target=lambda: answers.append(answer(loader, "hanging_b")))
+
+    def import_it() -> None:
+        make_importable(Path.cwd())
+        importlib.import_module("hanging_b")
+
+    with Importing(loader, write, "hanging_b", import_it):
+        waiting.start()
+        waiting.join(0.1)  # who does not wait is soon over
+    waiting.join(20)
+    assert answers == [{"n": 1}]
+
+
 # What else a registration says
 
 
@@ -492,6 +563,27 @@ def test_what_is_wrong_with_an_isolated_handler_is_known_when_it_is_loaded(
     with pytest.raises(HandlerLoadError, match=problem) as raised:
         loader.load(registration(path, isolation=Isolation.PROCESS))
     assert str(raised.value).count("cannot be loaded") == 1
+
+
+def test_an_isolated_handler_that_hangs_is_given_up(
+    loader: RegistrationLoader, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registrations, "LOAD_LIMIT_S", 1.0)
+    path = write("alone.py", "import threading\nthreading.Event().wait()\n")
+    with pytest.raises(HandlerLoadError, match=r"shop.Pay .*: importing it took longer than 1s$"):
+        loader.load(registration(path, isolation=Isolation.PROCESS))
+
+
+@pytest.mark.parametrize("isolation", [Isolation.THREAD, Isolation.PROCESS])
+def test_a_problem_is_told_in_text_that_can_be_kept(
+    loader: RegistrationLoader, write: Write, isolation: Isolation
+) -> None:
+    path = write("odd.py", "raise ValueError('half \\ud83d of it')")
+    with pytest.raises(HandlerLoadError, match=r"ValueError: half \\ud83d of it$"):
+        loader.load(registration(path, isolation=isolation))
+    path = write("mute.py", "class Mute(Exception):\n    def __str__(self): 1 / 0\nraise Mute")
+    with pytest.raises(HandlerLoadError, match=r"mute\.py: Mute$"):
+        loader.load(registration(path, isolation=isolation))
 
 
 def test_an_isolated_handler_is_verified_and_in_its_place(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import builtins
 import dataclasses
 import os
 import socket
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -17,12 +18,14 @@ import pytest
 from tests.workers.shop import SENT, Aside, Shop, eventually, running
 
 from afl import telemetry
-from afl.errors import StoreUnavailable
+from afl.clock import FakeClock
+from afl.errors import StoreMisused, StoreUnavailable
 from afl.operations import runs
-from afl.runtime.entities import HandlerRegistration, TaskState
+from afl.runtime.entities import HandlerRegistration, ServerState, TaskState
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.registrations import RegistrationLoader
 from afl.runtime.registry_runner import RegistryRunner, RegistryRunnerConfig
+from afl.runtime.sql_store import SqliteStore
 from afl.telemetry import HandlerNotLoaded
 
 #: Polls that nobody sees: whatever happens in time is announced.
@@ -311,8 +314,6 @@ def test_a_module_that_hangs_keeps_no_stop_from_being_heard(
 ) -> None:
     text = "import threading, builtins\nbuiltins.hanging.set()\nbuiltins.may_go_on.wait(60)\n"
     (folder / "scales.py").write_text(text)
-    import builtins
-
     builtins.hanging, builtins.may_go_on = threading.Event(), threading.Event()  # type: ignore[attr-defined]
     register(runner, folder)
     try:
@@ -342,6 +343,219 @@ def test_an_outage_at_the_start_is_waited_for(folder: Path) -> None:
         run = shop.send()
         store.is_out = False
         assert shop.outputs(run) == SENT
+
+
+def test_who_cannot_read_its_registrations_is_not_ready_and_says_why(folder: Path) -> None:
+    class Odd(MemoryStore):
+        is_odd = True
+
+        def list_handler_registrations(self) -> list[HandlerRegistration]:
+            if self.is_odd:
+                raise StoreMisused("no such column")
+            return super().list_handler_registrations()
+
+    store = Odd()
+    shop = Shop(store)
+    runner = runner_of(shop)
+    register(runner, folder)
+    with running(runner):
+        reason = "starting: its handlers are not known: no such column"
+        eventually(lambda: runner.unready_reason == reason)
+        server = store.get_server(runner.server_id)
+        assert server is not None
+        assert (server.state, server.phase) == (ServerState.STARTUP, "warmup")
+        store.is_odd = False
+        eventually(lambda: runner.unready_reason is None)
+        assert shop.outputs(shop.send()) == SENT
+
+
+def test_who_starts_on_a_closed_store_says_so(shop: Shop, runner: RegistryRunner) -> None:
+    shop.store.close()
+    with running(runner):
+        eventually(lambda: "store was closed" in (runner.unready_reason or ""))
+
+
+def test_a_note_that_cannot_be_written_keeps_no_handler_from_being_served(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Refusing(MemoryStore):
+        def set_load_error(self, *_anything: Any) -> bool:
+            raise StoreMisused("no such text")
+
+    shop = Shop(Refusing())
+    runner = runner_of(shop)
+    register(runner, folder)
+    runner.register_handler("a.Broken", "no_such_module")
+    with running(runner):
+        assert shop.outputs(shop.send()) == SENT
+        assert runner.unready_reason is None
+    [line] = [each for each in caplog.messages if each.startswith("load_error_not_written")]
+    assert "a.Broken" in line
+    assert "no such text" in line
+
+
+def test_an_odd_problem_of_a_module_can_be_noted(tmp_path: Path, folder: Path) -> None:
+    with SqliteStore(tmp_path / "shop.db") as store:
+        shop = Shop(store)
+        runner = runner_of(shop)
+        register(runner, folder)
+        (folder / "odd.py").write_text("raise ValueError('half \\ud83d of it')\n")
+        runner.register_handler("a.Odd", "odd")
+        run = shop.weigh_all("a")
+        assert runner.poll_once() == 1
+        assert shop.outputs(run) == {"grams": [100]}
+        error = registration(shop, "a.Odd").load_error
+    assert error is not None
+    assert error["message"].endswith("ValueError: half \\ud83d of it")
+
+
+# What hangs
+
+
+class Hang:
+    """A module that hangs while it is imported, until it may go on."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "hanging.py"
+        self.imports = 0
+        self.has_begun, self.may_go_on = threading.Event(), threading.Event()
+        name = f"hang_{id(self)}"
+        setattr(builtins, name, self)
+        text = f"import builtins\nbuiltins.{name}()\n{HANDLERS}"
+        self.path.write_text(text, encoding="utf-8")
+
+    def __call__(self) -> None:
+        self.imports += 1
+        self.has_begun.set()
+        assert self.may_go_on.wait(60)
+
+    def wait_for_begin(self) -> None:
+        assert self.has_begun.wait(20)
+
+
+@pytest.fixture
+def hang(folder: Path) -> Iterator[Hang]:
+    hang = Hang(folder)
+    yield hang
+    hang.may_go_on.set()
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def timed(clock: FakeClock) -> Iterator[Shop]:
+    """A shop that has the time of the clock."""
+    shop = Shop(MemoryStore(clock))
+    yield shop
+    shop.store.close()
+
+
+def timed_runner(shop: Shop, clock: FakeClock) -> RegistryRunner:
+    config = RegistryRunnerConfig(registry_refresh_interval_ms=30_000, lease_ms=NEVER_MS)
+    return RegistryRunner(shop.store, shop.evaluator, config, clock=clock)
+
+
+def go_by(clock: FakeClock, condition: Callable[[], object]) -> None:
+    """Let time go by until it is so."""
+
+    def is_so() -> bool:
+        clock.advance(1.0)
+        return bool(condition())
+
+    eventually(is_so)
+
+
+def is_at_work(shop: Shop, runner: RegistryRunner) -> bool:
+    server = shop.store.get_server(runner.server_id)
+    return server is not None and server.state == ServerState.RUNNING
+
+
+def is_given_up(shop: Shop) -> bool:
+    error = registration(shop, "a.Hangs").load_error or {}
+    return "importing it took longer than 1m" in error.get("message", "")
+
+
+def test_a_module_that_hangs_keeps_nobody_else_from_being_loaded(
+    timed: Shop, clock: FakeClock, folder: Path, hang: Hang
+) -> None:
+    runner = timed_runner(timed, clock)
+    with running(runner):
+        eventually(lambda: is_at_work(timed, runner))
+        runner.register_handler("a.Hangs", "hanging", "weigh")
+        hang.wait_for_begin()
+        began = clock.monotonic()
+        register(runner, folder)
+        run = timed.send()
+        go_by(clock, lambda: timed.store.wait_for_run(run, 0))
+        assert clock.monotonic() - began < 60, "it need not be given up for that"
+        assert timed.outputs(run) == SENT
+
+
+def test_a_module_that_hangs_is_reported_and_not_started_again(
+    timed: Shop, clock: FakeClock, folder: Path, hang: Hang
+) -> None:
+    runner = timed_runner(timed, clock)
+    with heard() as found, running(runner):
+        eventually(lambda: is_at_work(timed, runner))
+        runner.register_handler("a.Hangs", "hanging", "weigh")
+        hang.wait_for_begin()
+        go_by(clock, lambda: is_given_up(timed))
+        assert 60 <= clock.monotonic() < 90
+        given_up = clock.monotonic()
+        go_by(clock, lambda: clock.monotonic() > given_up + 100)
+        assert hang.imports == 1
+        assert [(each.facet, is_given_up(timed)) for each in found] == [("a.Hangs", True)]
+        assert "a.Hangs" not in runner.claimed_names
+        hang.may_go_on.set()
+        eventually(lambda: "a.Hangs" in runner.claimed_names)
+        eventually(lambda: registration(timed, "a.Hangs").load_error is None)
+
+
+def test_a_worker_that_starts_beside_a_module_that_hangs_is_ready_after_the_limit(
+    timed: Shop, clock: FakeClock, folder: Path, hang: Hang
+) -> None:
+    runner = timed_runner(timed, clock)
+    runner.register_handler("a.Hangs", "hanging", "weigh")
+    register(runner, folder)
+    run = timed.send()
+    with running(runner):
+        hang.wait_for_begin()
+        assert runner.unready_reason == "starting: what it needs is being loaded"
+        go_by(clock, lambda: timed.store.wait_for_run(run, 0))
+        assert runner.unready_reason is None
+        assert is_given_up(timed)
+        assert timed.outputs(run) == SENT
+
+
+def test_the_old_text_goes_on_until_the_new_one_is_loaded(
+    timed: Shop, clock: FakeClock, folder: Path, hang: Hang
+) -> None:
+    runner = timed_runner(timed, clock)
+    register(runner, folder)
+    with running(runner):
+        eventually(lambda: "shop.Weigh" in runner.claimed_names)
+        runner.register_handler("shop.Weigh", "hanging", "weigh")
+        hang.wait_for_begin()
+        began = clock.monotonic()
+        go_by(clock, lambda: clock.monotonic() > began + 20)
+        assert timed.outputs(timed.send()) == SENT
+
+
+def test_a_stop_is_not_kept_waiting_by_a_turn(
+    timed: Shop, clock: FakeClock, folder: Path, hang: Hang
+) -> None:
+    """Nobody advances the clock."""
+    runner = timed_runner(timed, clock)
+    runner.register_handler("a.Hangs", "hanging", "weigh")
+    register(runner, folder)
+    threads = set(threading.enumerate())
+    with running(runner):
+        hang.wait_for_begin()
+    eventually(lambda: len(set(threading.enumerate()) - threads) == 1)
+    assert runner.claimed_names == ()
 
 
 # Which ones

@@ -9,6 +9,7 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -482,6 +483,21 @@ def test_a_poll_starts_no_thread(shop: Shop, tools: ToolRegistry) -> None:
 
 
 # The command
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "told"),
+    [
+        ("--lock-duration", "0", "lock_duration_ms is 0"),
+        ("--heartbeat-interval", "0", "heartbeat_interval_ms is 0"),
+    ],
+)
+def test_a_number_that_it_cannot_work_with_starts_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], option: str, value: str, told: str
+) -> None:
+    assert main(["--store", f"sqlite:///{tmp_path}/none.db", option, value]) == 2
+    assert told in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_wrong_settings_are_told(capsys: pytest.CaptureFixture[str]) -> None:

@@ -26,8 +26,10 @@ from afl.errors import StoreUnavailable, UsageError
 from afl.runtime.agent_poller import AgentPoller, AgentPollerConfig
 from afl.runtime.dispatch import HandlerContext
 from afl.runtime.entities import HandledCount, ServerDefinition, ServerState, TaskState
+from afl.runtime.evaluator import Evaluator
 from afl.runtime.lifecycle import LoopGroup
 from afl.runtime.memory_store import MemoryStore
+from afl.runtime.script_executor import ScriptExecutor
 from afl.runtime.watchdog import StallStage
 from afl.runtime.worker import in_signal_handler
 
@@ -317,6 +319,15 @@ def test_others_see_what_it_serves_and_has_in_hand(shop: Shop, gate: Gate) -> No
         eventually(lambda: server_of(shop, poller).in_flight == 1)
         assert server_of(shop, poller).handlers == ["shop.Pack", "shop.Weigh"]
         gate.may_end.set()
+
+
+@pytest.mark.parametrize("is_on", [True, False])
+def test_others_see_whether_it_does_scripts(shop: Shop, is_on: bool) -> None:
+    evaluator = Evaluator(shop.store, scripts=ScriptExecutor() if is_on else None)
+    poller = AgentPoller(shop.store, evaluator)
+    with running(poller):
+        eventually(lambda: server_of(shop, poller).phase == "ready")
+        assert server_of(shop, poller).handlers == (["afl:script"] if is_on else [])
 
 
 def test_others_see_its_phase_before_the_next_beat(shop: Shop, gate: Gate) -> None:

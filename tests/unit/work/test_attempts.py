@@ -81,6 +81,14 @@ def test_its_deadline_is_set_when_it_begins(attempt: Attempt, clock: FakeClock) 
     assert attempt.due() == 160
 
 
+@pytest.mark.parametrize("timeout_s", [3_000_000 * 86_400.0, 1e15, 1e300])
+def test_a_limit_beyond_all_calendars_is_no_deadline(attempt: Attempt, timeout_s: float) -> None:
+    with_limits(attempt, timeout_s=timeout_s)
+    assert attempt.begin()
+    assert attempt.deadline is None
+    assert attempt.due() == timeout_s
+
+
 def test_signs_of_progress_put_off_the_end_of_patience(attempt: Attempt, clock: FakeClock) -> None:
     with_limits(attempt, patience_s=10).begin()
     clock.advance(9)

@@ -132,10 +132,59 @@ def test_a_result_that_cannot_be_taken_is_recorded_as_a_failure(bench: Bench) ->
     assert bench.box.end_of("first") == End("failed", error)
 
 
-def test_a_failure_that_cannot_be_taken_is_refused(bench: Bench) -> None:
+@pytest.mark.parametrize("fault", ["fail", "record"])
+def test_a_failure_that_cannot_be_taken_is_recorded_as_a_plain_one(
+    bench: Bench, fault: str
+) -> None:
+    """What ends unrecorded is done again."""
+    error = LookupError("odd")
+    bench.box.faults[fault] = ValueError("no JSON")
+    bench.recorder.put(bench.ending("first", error=error))
+    eventually(lambda: bench.heard.said == [("recorded", "first")])
+    end = bench.box.end_of("first")
+    assert end is not None
+    assert str(end.value) == "it raised LookupError, which cannot be recorded as it is: no JSON"
+    assert end.value.__cause__ is error
+
+
+def test_a_result_whose_problem_cannot_be_taken_either_is_a_plain_failure(bench: Bench) -> None:
+    bench.box.faults.update(complete=ValueError("no JSON"), fail=ValueError("not that either"))
+    bench.recorder.put(bench.ending("first"))
+    eventually(lambda: bench.heard.said == [("recorded", "first")])
+    end = bench.box.end_of("first")
+    assert end is not None
+    assert "it raised ValueError, which cannot be recorded" in str(end.value)
+
+
+def test_a_plain_failure_is_tried_again_after_an_outage(bench: Bench) -> None:
+    ending = bench.ending("first", error=LookupError("odd"))
     bench.box.faults["fail"] = ValueError("no JSON")
+    bench.box.faults["record"] = StoreUnavailable("for a moment")
+    assert not bench.recorder.write(ending)
+    eventually(lambda: ending.tries == 1)
+    bench.clock.wait_for_waiters(1)
+    bench.clock.advance(0.05)
+    eventually(lambda: bench.heard.said == [("recorded", "first")])
+
+
+def test_what_cannot_be_recorded_at_all_is_refused(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_anything: object) -> None:
+        raise ValueError("never")
+
+    monkeypatch.setattr(bench.box, "fail", refuse)
     bench.recorder.put(bench.ending("first", error=ValueError("no")))
     eventually(lambda: bench.heard.said == [("refused", "first")])
+    assert str(bench.heard.reasons[0]) == "never"
+
+
+def test_a_failure_whose_claim_is_lost_is_not_recorded_in_another_way(bench: Bench) -> None:
+    ending = bench.ending("first", error=ValueError("no"))
+    bench.box.steal("first")
+    bench.recorder.put(ending)
+    eventually(lambda: bench.heard.said == [("refused", "first")])
+    assert bench.box.calls.refusals == ["first"]
 
 
 def test_a_closed_source_is_told(bench: Bench) -> None:

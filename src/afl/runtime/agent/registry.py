@@ -61,7 +61,7 @@ class ToolRegistry:
 
     def handler_for(self, name: str, *, default: bool = True) -> ToolHandler | None:
         """The callable for the payload of such a task, or None. With `default` false, the default
-        handler does not count. Raises AmbiguousHandler."""
+        handler does not count."""
         with self._lock:
             fitting = handler_for(name, self._handlers)
             if fitting is not None:

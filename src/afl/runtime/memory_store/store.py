@@ -37,7 +37,6 @@ from afl.runtime.memory_store import lists
 from afl.runtime.memory_store.queue import Wanted, claimable, next_time
 from afl.runtime.memory_store.state import Lock, State, StateView
 from afl.runtime.memory_store.table import ALL, Table
-from afl.runtime.names import require_unambiguous
 from afl.runtime.persistence import (
     DEFAULT_LEASE_MS,
     DEFAULT_TASK_LIST,
@@ -496,8 +495,6 @@ class MemoryStore(Conveniences):
 
     def save_handler_registration(self, registration: HandlerRegistration) -> None:
         with self._writing():
-            known = self._state.handlers.scan(ALL, ALL)
-            require_unambiguous(registration.facet_name, [each.facet_name for each in known])
             self._state.put_handler(registration)
 
     def get_handler_registration(self, facet_name: str) -> HandlerRegistration | None:

@@ -15,7 +15,6 @@ from afl.runtime.entities import (
 )
 from afl.runtime.mongo_store import schema
 from afl.runtime.mongo_store.documents import Documents
-from afl.runtime.names import require_unambiguous
 from afl.runtime.registered import beaten, judged, reported
 
 EVENTS = Documents(schema.EVENTS, EventDefinition, key="id")
@@ -68,10 +67,7 @@ def handlers_version(reader: Reader) -> int:
 
 
 def save_handler(tx: Transaction, registration: HandlerRegistration) -> None:
-    # First of all, so that no other name comes in between.
     _count_handlers(tx)
-    others = [each["_id"] for each in tx.all(schema.HANDLERS, {}, fields={"_id": 1})]
-    require_unambiguous(registration.facet_name, others)
     save_all(tx, HANDLERS, [registration])
 
 

@@ -13,7 +13,6 @@ from afl.runtime.entities import (
     PublishedSource,
     ServerDefinition,
 )
-from afl.runtime.names import require_unambiguous
 from afl.runtime.registered import beaten, judged, reported
 from afl.runtime.rows.table import PERCENT, Table
 
@@ -80,10 +79,7 @@ def handlers_version(reader: Reader) -> int:
 
 
 def save_handler(tx: Transaction, registration: HandlerRegistration) -> None:
-    # First of all, so that no other name comes in between.
     _announce_handlers(tx)
-    others = [name for (name,) in tx.query_all("SELECT facet_name FROM afl_handler")]
-    require_unambiguous(registration.facet_name, others)
     HANDLERS.save(tx, registration)
 
 

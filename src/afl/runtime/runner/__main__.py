@@ -48,6 +48,7 @@ def _say(error: Exception) -> None:
 
 def _run(given: argparse.Namespace) -> None:
     settings = load_config(flags={"store.url": given.store}, file=given.config)
+    config = _config(given)  # whoever is refused has made no database
     with ExitStack() as stack:
         level = given.log_level.lower()
         configure(level, stream=_log_stream(given.log_file, stack))
@@ -56,7 +57,7 @@ def _run(given: argparse.Namespace) -> None:
         stack.callback(bootstrap.log_events())
         store = stack.enter_context(closing(bootstrap.open_store(settings.store.url)))
         evaluator = bootstrap.evaluator(store, settings)
-        service = RunnerService(store, evaluator, _config(given))
+        service = RunnerService(store, evaluator, config)
         beside: list[Runnable] = [bootstrap.retention_loop(store, settings)]
         if given.registry:
             places = allowed_places(settings.handlers.paths)
@@ -75,7 +76,6 @@ def _config(given: argparse.Namespace) -> RunnerConfig:
         poll_interval_ms=given.poll_interval,
         heartbeat_interval_ms=given.heartbeat_interval,
         lock_duration_ms=given.lock_duration,
-        lock_extend_interval_ms=max(given.lock_duration // 3, 1),
         max_concurrent=given.max_concurrent,
         http_port=given.port,
     )

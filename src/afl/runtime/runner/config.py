@@ -6,10 +6,15 @@ import socket
 from dataclasses import KW_ONLY, dataclass, field
 
 from afl.runtime.worker import LEASE_MS
+from afl.runtime.worker_numbers import extend_interval_of, require_sound, require_sound_lock
+
+_USUAL_EXTEND_MS = 20000
 
 
 @dataclass
 class RunnerConfig:
+    """Raises ConfigurationError for numbers with which a runner could not work."""
+
     server_group: str = "default"
     service_name: str = "afl-runner"
     #: By default the name of this machine.
@@ -21,7 +26,8 @@ class RunnerConfig:
     poll_interval_ms: int = 2000
     heartbeat_interval_ms: int = 10000
     lock_duration_ms: int = 60000
-    lock_extend_interval_ms: int = 20000
+    #: Where it is left as it is, shorter locks are extended more often.
+    lock_extend_interval_ms: int = _USUAL_EXTEND_MS
     max_concurrent: int = 5
     #: How long a stop may take; what has not ended by then is given back.
     shutdown_timeout_ms: int = 30000
@@ -38,6 +44,11 @@ class RunnerConfig:
 
     def __post_init__(self) -> None:
         self.server_name = self.server_name or socket.gethostname()
+        if self.lock_extend_interval_ms == _USUAL_EXTEND_MS:
+            often = extend_interval_of(self.lock_duration_ms)
+            self.lock_extend_interval_ms = min(often, _USUAL_EXTEND_MS)
+        require_sound(self)
+        require_sound_lock(self.lock_duration_ms, self.lock_extend_interval_ms)
 
     @property
     def drain_ms(self) -> int:

@@ -10,7 +10,7 @@ from afl.runtime.entities import EVENT_DATA, OPEN_TASK_STATES, TaskDefinition, T
 from afl.runtime.errors import InvalidStepStateError, StepNotFoundError
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.fleet import ON_DUTY, is_alive
-from afl.runtime.names import AmbiguousHandler, handler_for
+from afl.runtime.names import handler_for
 from afl.runtime.persistence import PersistenceAPI, task_id_of
 from afl.runtime.states import StepState
 from afl.runtime.step import StepDefinition
@@ -37,7 +37,7 @@ def unserved_names(
         return []
     served = {each.facet_name for each in store.list_handler_registrations() if each.is_enabled}
     served |= _served_elsewhere(store, task_list, except_for, heartbeat_s)
-    return sorted(each for each in waiting if not _is_served(each, served))
+    return sorted(each for each in waiting if handler_for(each, served) is None)
 
 
 def _served_elsewhere(
@@ -52,13 +52,6 @@ def _served_elsewhere(
         if is_alive(each, now, heartbeat_s)
         for name in each.handlers
     }
-
-
-def _is_served(name: str, handlers: Iterable[str]) -> bool:
-    try:
-        return handler_for(name, handlers) is not None
-    except AmbiguousHandler:
-        return True  # by two, who must agree first
 
 
 def settle_forgotten_steps(store: PersistenceAPI, evaluator: Evaluator) -> int:

@@ -28,6 +28,7 @@ from afl.runtime.runner.safety_net import settle_forgotten_steps, unserved_names
 from afl.runtime.runner.status import served_status
 from afl.runtime.task_source import Guard, TaskWork
 from afl.runtime.worker import TaskWorker
+from afl.runtime.worker_numbers import require_sound_lock
 from afl.work.attempts import Attempt
 
 _log = get_logger(__name__)
@@ -66,12 +67,10 @@ class RunnerService(TaskWorker):
         self._started_at: float | None = None
         #: What `start` runs this in.
         self._group: LoopGroup | None = None
-        self._locks = ItemLocks(
-            persistence,
-            self.config.lock_duration_ms,
-            self.config.lock_extend_interval_ms / 1000,
-            clock,
-        )
+        duration_ms, extend_ms = self.config.lock_duration_ms, self.config.lock_extend_interval_ms
+        # Again: they may have been changed since.
+        require_sound_lock(duration_ms, extend_ms)
+        self._locks = ItemLocks(persistence, duration_ms, extend_ms / 1000, clock)
         super().__init__(
             persistence, evaluator, self.config, topics=self.config.topics, clock=clock
         )

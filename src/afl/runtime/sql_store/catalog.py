@@ -13,7 +13,6 @@ from afl.runtime.entities import (
     PublishedSource,
     ServerDefinition,
 )
-from afl.runtime.names import require_unambiguous
 from afl.runtime.registered import beaten, judged, reported
 from afl.runtime.rows.table import Table
 
@@ -71,8 +70,6 @@ def handlers_version(reader: Reader) -> int:
 
 
 def save_handler(tx: Transaction, registration: HandlerRegistration) -> None:
-    others = [name for (name,) in tx.query_all("SELECT facet_name FROM handler")]
-    require_unambiguous(registration.facet_name, others)
     HANDLERS.save(tx, registration)
     _announce_handlers(tx)
 
