@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from afl.backoff import parse_duration
 from afl.db.drivers import driver_wanted
+from afl.db.urls import hint
 from afl.errors import ConfigurationError, UsageError
 from afl.log import redact
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from afl.runtime.lifecycle import LoopGroup, Runnable
     from afl.runtime.persistence import PersistenceAPI
 
+_SCHEMES = ("memory", "sqlite", "postgresql", "mongodb", "mongodb+srv")
 _FORMS = (
     "expected memory: for a store that dies with the process, sqlite:///relative/path.db, "
     "sqlite:////absolute/path.db, postgresql://user:password@host:5432/database or "
@@ -55,7 +57,9 @@ def open_store(url: str) -> PersistenceAPI:
         with driver_wanted(url):
             from afl.runtime.mongo_store import MongoStore
         return MongoStore(url)
-    raise ConfigurationError(f"{redact(url)!r} is no store that can be opened here; {_FORMS}")
+    raise ConfigurationError(
+        f"{redact(url)!r} is no store that can be opened here; {_FORMS}{hint(url, _SCHEMES)}"
+    )
 
 
 def evaluator(store: PersistenceAPI, config: Config) -> Evaluator:

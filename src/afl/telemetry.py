@@ -405,7 +405,7 @@ class StreamOpened(Event):
 
     turn: Annotated[str, "id of the turn"]
     loop: Annotated[str, "name of the loop"]
-    token: Annotated[str, "name of the token"]
+    caller: Annotated[str, "name of the token"]
     after: Annotated[str, "place behind which it begins; 0 is the beginning"]
 
 
@@ -415,7 +415,7 @@ class StreamClosed(Event):
 
     turn: Annotated[str, "id of the turn"]
     loop: Annotated[str, "name of the loop"]
-    token: Annotated[str, "name of the token"]
+    caller: Annotated[str, "name of the token"]
     events: Annotated[int, "events that were sent"]
     reason: Annotated[str, "why it ended"]
     duration_s: Annotated[float, "seconds that it was open"]
@@ -425,7 +425,7 @@ class StreamClosed(Event):
 class OperatorActed(Event):
     """Somebody did something by the dashboard, its API or MCP, or tried to."""
 
-    token: Annotated[str, "name of the token; of MCP, the role"]
+    caller: Annotated[str, "name of the token; of MCP, the role"]
     action: Annotated[str, "what was done, such as cancel_run, or the tool"]
     subject: Annotated[str, "what it was done to"]
     outcome: Annotated[str, "done, or why not"]

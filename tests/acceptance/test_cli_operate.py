@@ -18,9 +18,10 @@ from tests.acceptance.conftest import Command
 from tests.acceptance.in_process import afl, afl_json
 
 from afl import open_store
-from afl.runtime.entities import HandledCount, ServerDefinition, ServerState
+from afl.runtime.entities import HandledCount, ServerDefinition, ServerState, TaskDefinition
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.runner import RunnerService
 
 PROGRAM = """
 namespace t
@@ -162,6 +163,53 @@ def test_waiting_has_an_end_and_the_run_goes_on(store: PersistenceAPI) -> None:
     assert store.get_all_runners()[0].state == "running"
 
 
+WAITED = ("submit", "program.afl", "--workflow", "Chain", "--wait", "--timeout")
+
+
+@pytest.mark.parametrize("timeout", ["0s", "1500ms"])
+def test_who_waits_is_told_that_nobody_serves_the_work(timeout: str) -> None:
+    done = afl(*WAITED, timeout, "--json")
+    assert done.code == 130
+    _, counts, advice, end = done.err.splitlines()
+    assert counts == "0 done, 0 running, 1 waiting"
+    assert advice.startswith("Nobody serves t.Work: no handler is registered")
+    assert "`afl handlers add`" in advice
+    assert "`afl worker`" in advice
+    assert end.startswith("The run waits: nobody serves t.Work. To look at it: afl runs show ")
+    answer = json.loads(done.out)
+    assert (answer["unserved"], answer["unattended"]) == (["t.Work"], [])
+
+
+def test_who_waits_is_told_that_no_worker_is_there(store: PersistenceAPI) -> None:
+    store.register_handler("t.Work", "handlers")
+    done = afl(*WAITED, "0s", "--task-list", "gpu", "--json")
+    assert "A handler is registered for t.Work, but no worker that serves task list 'gpu'" in (
+        done.err
+    )
+    answer = json.loads(done.out)
+    assert (answer["unserved"], answer["unattended"]) == ([], ["t.Work"])
+
+
+def test_who_waits_is_told_nothing_while_somebody_serves_the_work(store: PersistenceAPI) -> None:
+    server(store, "alive", handlers=["t.Work"])
+    done = afl(*WAITED, "0s", "--json")
+    assert "obody" not in done.err
+    assert "The run goes on." in done.err
+    answer = json.loads(done.out)
+    assert (answer["unserved"], answer["unattended"]) == ([], [])
+
+
+def test_a_run_says_which_of_its_steps_nobody_serves(store: PersistenceAPI) -> None:
+    run = submit()
+    assert "a: waiting, nobody serves it: t.Work n=1" in afl("runs", "show", run).out
+    [block] = afl_json("runs", "show", run)["root"]["steps"]
+    assert {each["name"]: each["is_unserved"] for each in block["steps"]} == {"a": True}
+    store.register_handler("t.Work", "handlers")
+    assert "a: waiting t.Work n=1" in afl("runs", "show", run).out
+    [block] = afl_json("runs", "show", run)["root"]["steps"]
+    assert {each["name"]: each["is_unserved"] for each in block["steps"]} == {"a": False}
+
+
 def test_an_interrupted_wait_leaves_the_run_alone(command: Command, store: PersistenceAPI) -> None:
     with subprocess.Popen(
         command.line("submit", "program.afl", "--workflow", "Chain", "--wait"),
@@ -175,7 +223,8 @@ def test_an_interrupted_wait_leaves_the_run_alone(command: Command, store: Persi
         while "1 waiting" not in waiting.stderr.readline():
             pass
         waiting.send_signal(signal.SIGINT)
-        assert "The run goes on" in waiting.stderr.readline()
+        while "The run goes on" not in (line := waiting.stderr.readline()):
+            assert line, "it ends without a word"
         assert waiting.wait(command.patience_s) == 130
     assert store.get_all_runners()[0].state == "running"
 
@@ -433,6 +482,20 @@ def test_tasks_of_a_run_are_listed(store: PersistenceAPI) -> None:
     first, _second = submit(), submit()
     [task] = afl_json("tasks", "list", "--run", first[:9])
     assert task["run"] == first
+
+
+def test_a_request_to_start_a_run_waits_for_a_runner_and_is_tried_again(
+    store: PersistenceAPI,
+) -> None:
+    store.save_task(TaskDefinition("execute-1", "afl:execute", "", "", "", ""))
+    [queue] = afl_json("tasks", "queues")
+    assert (queue["facet"], queue["is_unserved"]) == ("afl:execute", True)
+    assert afl("tasks", "retry", "execute-1").code == 2
+    assert RunnerService(store, Evaluator(store)).run_once() == 1
+    assert afl_json("tasks", "show", "execute-1")["state"] == "failed"
+    done = afl("tasks", "retry", "execute-1")
+    assert (done.code, done.out) == (0, "Task execute-1 will be tried again.\n")
+    assert afl_json("tasks", "show", "execute-1")["state"] == "pending"
 
 
 def test_dead_letters_are_listed_tried_again_and_discarded(store: PersistenceAPI) -> None:

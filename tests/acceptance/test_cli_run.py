@@ -199,6 +199,8 @@ def test_a_catch_makes_good(command: Command, program: str) -> None:
         (["--handlers", "broken.py"], "handlers cannot be loaded from broken.py: ZeroDivision"),
         (["--handlers", "empty.py"], "there is no handler for t.Work in empty.py"),
         (["--store", "redis://x"], "store.url = 'redis://x' (flag --store)"),
+        (["--store", "x.db"], "did you mean sqlite:///x.db?"),
+        (["--store", "postgres://h/db"], "did you mean postgresql:?"),
         (["--resume", "x"], "--resume goes on with what the run began with"),
         (["--concurrency", "0"], "--concurrency"),
     ],
@@ -225,6 +227,16 @@ def test_a_missing_input_and_a_missing_workflow_are_said(command: Command, progr
     assert (nothing.code, "name the AFL files" in nothing.err) == (2, True)
     nobody = command("run", "--resume", "no-such-run")
     assert (nobody.code, "Run no-such-run not found" in nobody.err) == (2, True)
+
+
+def test_a_run_to_go_on_with_is_named_by_the_beginning_of_its_id(
+    command: Command, program: str
+) -> None:
+    first = json.loads(command("run", program, "--workflow", "Chain", "--json").out)
+    resumed = command("run", "--resume", first["run"][:13], "--json")
+    assert json.loads(resumed.out) == first
+    short = command("run", "--resume", first["run"][:3])
+    assert (short.code, "give at least four characters" in short.err) == (2, True)
 
 
 def test_a_wrong_program_is_drawn(command: Command, program: str) -> None:
@@ -421,6 +433,25 @@ def test_a_run_removes_some_old_ones_on_its_way_out(command: Command, program: s
     first = json.loads(command(*line).out)["run"]
     assert outputs(command(*line, environ=keep_none)) == {"n": 3}
     assert command("run", "--resume", first).code == 2
+
+
+@pytest.mark.parametrize("flag", ["--older-than", "--turns-older-than"])
+@pytest.mark.parametrize("value", ["3", "0", " 1.5 "])
+def test_a_number_without_a_unit_removes_nothing(
+    command: Command, program: str, flag: str, value: str
+) -> None:
+    run = json.loads(command("run", program, "--workflow", "Chain", "--json").out)["run"]
+    done = command("prune", flag, value)
+    number = value.strip()
+    assert done.code == 2
+    assert f"Error: {flag} {number}: {number} what? Write {number}d for days" in done.err
+    assert command("runs", "show", run).code == 0
+
+
+@pytest.mark.parametrize("value", ["never", "NEVER", "1h30m", "1.5d"])
+def test_a_retention_with_its_unit_is_taken(command: Command, value: str) -> None:
+    done = command("prune", "--older-than", value, "--turns-older-than", value)
+    assert (done.code, done.err) == (0, "")
 
 
 @pytest.mark.parametrize("value", ["soon", "-1d", ""])

@@ -273,6 +273,8 @@ def test_threads_that_handlers_leave_behind_keep_nobody(
         (["--drain-deadline", "5s", "--handlers", "empty.py"], "no handlers are listed"),
         (["--drain-deadline", "5s", "--handlers", "gone.py"], "there is no handler file gone.py"),
         (["--drain-deadline", "5s", "--concurrency", "0"], "--concurrency"),
+        (["--drain-deadline", "5s", "--lease", "0s"], "worker.lease = '0s' (flag --lease)"),
+        (["--drain-deadline", "5s", "--lease", "1ms"], "30d, of 50ms or more"),
         (["--drain-deadline", "5s", "--store", "memory:"], "nobody could submit anything"),
         (["--drain-deadline", "5s", "--store", "x.db"], "store.url = 'x.db' (flag --store)"),
     ],

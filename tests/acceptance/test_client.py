@@ -75,6 +75,21 @@ def test_a_program_is_taken_in_any_form(client: afl.Client, program: Any) -> Non
     assert run.status() == "completed"
 
 
+def test_a_text_needs_no_line_end(client: afl.Client) -> None:
+    run = client.submit("workflow W() => (n: Long) andThen { yield W(n = 1) }", "W")
+    assert run.result(timeout=20) == {"n": 1}
+    assert client.submit("workflow W(n: Long = 1)", "W").result(timeout=20) == {}
+
+
+def test_a_file_of_any_name_is_taken_as_a_path(client: afl.Client, tmp_path: Path) -> None:
+    path = tmp_path / "copy (1) {new}.afl"
+    path.write_text(TEXT, encoding="utf-8")
+    run = client.submit(path, "Greet", {"name": "Ada"})
+    assert run.result(timeout=20) == {"text": "Hello Ada"}
+    with pytest.raises(afl.ParseError):
+        client.submit(str(path), "Greet", {"name": "Ada"})
+
+
 def test_a_result_comes_as_soon_as_a_worker_has_it(client: afl.Client, url: str) -> None:
     run = client.submit(TEXT, "t.Wait")
     assert run.status() == "running"
@@ -123,6 +138,10 @@ def test_what_is_wrong_is_raised_and_nothing_starts(client: afl.Client) -> None:
         client.submit("nowhere.afl", "W")
     with pytest.raises(ConfigurationError):
         afl.Client("redis://x")
+    with pytest.raises(ConfigurationError) as refused:
+        afl.Client("plain.db")
+    assert "(argument url)" in str(refused.value)
+    assert "did you mean sqlite:///plain.db?" in str(refused.value)
     assert client.store.get_all_runners() == []
 
 

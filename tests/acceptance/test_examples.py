@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 import subprocess
@@ -113,6 +114,27 @@ def test_the_workflow_of_the_tutorial_answers(command: Command, letters: str) ->
     assert done.out.startswith("id  letter-")
     assert "to Ada: We are sorry about a broken cup." in done.err
     assert names(done.err, "done") == ["called", "reply", "sent", "sorted"]
+
+
+SENDING_TWICE = """
+namespace letters
+
+use office
+
+workflow Twice() => (first: String, second: String) andThen {
+    first = office.Send(to = "Ada", text = "Hello")
+    second = office.Send(to = "Ada", text = "Hello again")
+    yield Twice(first = first.id, second = second.id)
+}
+"""
+
+
+def test_two_letters_of_one_run_have_two_ids(command: Command, letters: str) -> None:
+    command.write("twice.afl", SENDING_TWICE)
+    done = command("run", ".", "--workflow", "Twice", "--json")
+    assert done.code == 0, done.err
+    sent = json.loads(done.out)["outputs"]
+    assert sent["first"] != sent["second"]
 
 
 SLOWLY = """    print("writing")

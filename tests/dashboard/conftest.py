@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,11 +18,13 @@ from typing import Any
 
 import httpx
 import pytest
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from afl.dashboard import Dashboard, Desk
 from afl.errors import AflError
 from afl.gateway.access import Role, Token
 from afl.gateway.requests import Limits
+from afl.lang.program import Program
 from afl.mailbox import open_mailbox
 from afl.operations.texts import compile_text
 from afl.runtime.evaluator import Evaluator
@@ -31,6 +34,7 @@ from afl.turns.values import encode
 
 OPERATOR, READER, CALLER = "operator-0123456789", "reader-0123456789", "caller-0123456789"
 PATIENCE_S = 20.0
+expect.set_options(timeout=PATIENCE_S * 1000)
 #: What a browser must never run, whoever wrote it.
 EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>"
 
@@ -88,7 +92,9 @@ def csrf_of(page: str) -> str:
 
 
 @contextmanager
-def opened(folder: Path, limits: Limits | None = None) -> Iterator[Site]:
+def opened(
+    folder: Path, limits: Limits | None = None, programs: Sequence[Program] = ()
+) -> Iterator[Site]:
     url = f"sqlite:///{folder / 'afl.db'}"
     with closing(SqliteStore(url)) as store:
         evaluator = Evaluator(store)
@@ -97,7 +103,7 @@ def opened(folder: Path, limits: Limits | None = None) -> Iterator[Site]:
             evaluator,
             open_turns=lambda: SqliteTurns(url),
             mailboxes=url,
-            programs=[compile_text(PROGRAM).require()],
+            programs=[compile_text(PROGRAM).require(), *programs],
             handler_paths=[folder],
             limits=limits,
         )
@@ -211,3 +217,51 @@ class Process:
             self._reader.join(PATIENCE_S)
             assert self._running.stderr is not None
             self._running.stderr.close()
+
+
+# In a browser
+
+SIZE: Any = {"width": 1200, "height": 780}
+_ARGUMENTS = [
+    *("--no-sandbox", "--disable-dev-shm-usage", "--disable-background-networking"),
+    *("--disable-component-update", "--no-first-run", "--force-color-profile=srgb"),
+]
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    path = os.environ.get("AFL_TEST_CHROMIUM") or shutil.which("chromium")
+    if path is None:
+        pytest.fail(
+            "there is no Chromium: apt-get install -y --no-install-recommends chromium, or name "
+            "one with AFL_TEST_CHROMIUM"
+        )
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=_ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+class Visit:
+    """A page on which nothing may go wrong: no error in the console, nothing that the policy of
+    the pages had to block."""
+
+    def __init__(self, browser: Browser, url: str, **options: Any) -> None:
+        context = browser.new_context(base_url=url, viewport=SIZE, **options)
+        context.set_default_timeout(PATIENCE_S * 1000)
+        self.page: Page = context.new_page()
+        self.complaints: list[str] = []
+        self.page.on("console", lambda said: self._hear(said.type, said.text))
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("dialog", lambda dialog: dialog.accept())
+
+    def _hear(self, kind: str, text: str) -> None:
+        # Answers that say no are no errors of the page.
+        if kind == "error" and "the server responded with a status of" not in text:
+            self.complaints.append(text)
+
+    def sign_in(self, token: str = OPERATOR) -> None:
+        self.page.goto("/")
+        self.page.get_by_label("Token").fill(token)
+        self.page.get_by_role("button", name="Sign in").click()
+        expect(self.page.get_by_role("heading", name="Overview")).to_be_visible()

@@ -7,19 +7,20 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from benchmarks.large import large_run
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 from tests.dashboard.conftest import (
     OPERATOR,
-    PATIENCE_S,
     READER,
+    SIZE,
     Process,
+    Visit,
     dead_letter,
     opened,
     waiting_turns,
@@ -30,12 +31,6 @@ from afl.runtime.sql_store import SqliteStore
 from afl.turns import SqliteTurns
 
 _CHECKOUT = Path(__file__).parents[2] / "examples" / "checkout"
-_ARGUMENTS = [
-    *("--no-sandbox", "--disable-dev-shm-usage", "--disable-background-networking"),
-    *("--disable-component-update", "--no-first-run", "--force-color-profile=srgb"),
-]
-_SIZE: Any = {"width": 1200, "height": 780}
-expect.set_options(timeout=PATIENCE_S * 1000)
 
 FRAGILE = """
 namespace bank
@@ -61,51 +56,12 @@ def call(payload, context):
 """
 
 
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    path = os.environ.get("AFL_TEST_CHROMIUM") or shutil.which("chromium")
-    if path is None:
-        pytest.fail(
-            "there is no Chromium: apt-get install -y --no-install-recommends chromium, or name "
-            "one with AFL_TEST_CHROMIUM"
-        )
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=_ARGUMENTS)
-        yield browser
-        browser.close()
-
-
 @pytest.fixture
 def pictures(tmp_path: Path) -> Path:
     chosen = os.environ.get("AFL_TEST_SCREENSHOTS")
     folder = Path(chosen).resolve() if chosen else tmp_path / "pictures"
     folder.mkdir(parents=True, exist_ok=True)
     return folder
-
-
-class Visit:
-    """A page on which nothing may go wrong: no error in the console, nothing that the policy of
-    the pages had to block."""
-
-    def __init__(self, browser: Browser, url: str, **options: Any) -> None:
-        context = browser.new_context(base_url=url, viewport=_SIZE, **options)
-        context.set_default_timeout(PATIENCE_S * 1000)
-        self.page: Page = context.new_page()
-        self.complaints: list[str] = []
-        self.page.on("console", lambda said: self._hear(said.type, said.text))
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.page.on("dialog", lambda dialog: dialog.accept())
-
-    def _hear(self, kind: str, text: str) -> None:
-        # Answers that say no are no errors of the page.
-        if kind == "error" and "the server responded with a status of" not in text:
-            self.complaints.append(text)
-
-    def sign_in(self, token: str = OPERATOR) -> None:
-        self.page.goto("/")
-        self.page.get_by_label("Token").fill(token)
-        self.page.get_by_role("button", name="Sign in").click()
-        expect(self.page.get_by_role("heading", name="Overview")).to_be_visible()
 
 
 def _folder(path: Path) -> Path:
@@ -337,7 +293,7 @@ def _takes_pictures(visit: Visit, folder: Path, paths: Mapping[str, str]) -> Non
         assert visit.page.evaluate("document.documentElement.scrollWidth") <= 390, name
         if name in ("overview", "run"):
             visit.page.screenshot(path=folder / f"phone-{name}-dark.png", caret="initial")
-    visit.page.set_viewport_size(_SIZE)
+    visit.page.set_viewport_size(SIZE)
 
 
 def test_a_run_of_5000_steps_is_shown_page_by_page(

@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import httpx
 import pytest
 from benchmarks.large import large_run
 from starlette.applications import Starlette
-from tests.dashboard.conftest import OPERATOR, Site, csrf_of, dead_letter, waiting_turns
+from tests.dashboard.conftest import (
+    OPERATOR,
+    READER,
+    Site,
+    csrf_of,
+    dead_letter,
+    opened,
+    waiting_turns,
+)
+from tests.docs.pages import blocks_of
 
 from afl.dashboard import make_app, mount
 from afl.dashboard.formats import span
 from afl.gateway.access import Token
 from afl.operations.handlers import NewHandler, add
-from afl.runtime.entities import LogDefinition
+from afl.operations.texts import compile_text
+from afl.runtime.entities import LogDefinition, MinuteCount, ServerDefinition
 from afl.runtime.types import StepId, WorkflowId
+
+_ROOT = Path(__file__).parents[2]
 
 
 def _events(answer: httpx.Response) -> Iterator[tuple[str, str]]:
@@ -209,6 +223,43 @@ def test_editing_a_handler_keeps_what_the_form_does_not_show(site: Site) -> None
     assert found is not None
     assert (found.timeout_ms, found.requirements) == (5, ["x"])
     assert found.metadata == {"retry": {"max": 3}}
+
+
+def test_the_chart_says_whose_tasks_it_counts(site: Site) -> None:
+    client = site.signed_in()
+    page = client.get("/overview").text
+    assert "Tasks finished by workers in each minute" in page
+    assert "`afl run`" in page
+    now = site.store.now_ms()
+    finished = [MinuteCount(now - now % 60_000, 3)]
+    site.store.save_server(
+        ServerDefinition("a server", "group", "service", "name", ping_time=now, finished=finished)
+    )
+    page = client.get("/overview").text
+    assert "3 done, 0 failed" in page
+    assert "`afl run`" not in page
+
+
+def test_an_empty_page_says_what_can_be_done_about_it(site: Site) -> None:
+    for token, promise in ((OPERATOR, True), (READER, False)):
+        page = site.signed_in(token).get("/handlers").text
+        assert ("Say below" in page, "Register a handler" in page) == (promise, promise)
+    client = site.signed_in()
+    page = client.get("/turns").text
+    assert "`afl serve`" in page
+    assert "`afl turns`" not in page
+    assert "No turn fits" in client.get("/turns", params={"loop": "nobody"}).text
+
+
+def test_the_request_that_the_documentation_shows_starts_a_run(tmp_path: Path) -> None:
+    program = compile_text((_ROOT / "examples/checkout/checkout.afl").read_text()).require()
+    how_to = _ROOT / "docs/how-to/use-the-dashboard.md"
+    shown = [re.findall(r"-d '(.*?)'", each.text, re.DOTALL) for each in blocks_of(how_to)]
+    (body,) = [each for found in shown for each in found]
+    with opened(tmp_path, programs=[program]) as site:
+        headers = {"content-type": "application/json"}
+        answer = site.api().post("/api/runs", content=body, headers=headers)
+    assert answer.status_code == 200, answer.text
 
 
 async def _mounted(site: Site) -> tuple[str, str]:

@@ -288,6 +288,29 @@ def test_outside_of_this_machine_a_dashboard_needs_tokens(tmp_path: Path) -> Non
     assert "nobody has a token" in done.err
 
 
+def test_a_dashboard_that_nobody_could_sign_in_to_does_not_start(tmp_path: Path) -> None:
+    tokens = tmp_path / "tokens"
+    store = f"sqlite:///{tmp_path / 'afl.db'}"
+    command = ("dashboard", "--port", "0", "--store", store, "--token-file", str(tokens))
+    tokens.write_text(f"web caller {CALLER}\n")
+    done = afl(*command)
+    assert done.code == 2
+    assert "nobody could sign in" in done.err
+    assert "operator or reader" in done.err
+    tokens.write_text(f"web king {CALLER}\n")
+    done = afl(*command)
+    assert done.code == 2
+    assert "expected operator, reader" in done.err
+    assert "caller" not in done.err
+
+
+def test_who_cannot_sign_in_is_told_where_tokens_are(site: Site) -> None:
+    for token in ("wrong", CALLER):
+        page = site.client().post("/login", data={"token": token}).text
+        assert "No such token of an operator or a reader" in page
+        assert "--token-file" in page
+
+
 def test_tokens_that_were_made_are_told_once_and_sign_in(tmp_path: Path) -> None:
     process = Process(tmp_path, "dashboard", "--port", "0")
     try:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.docs.pages import Block, blocks, blocks_of, name_of, pages
+from tests.docs.pages import ROOT, Block, blocks, blocks_of, name_of, pages, read
 
 from afl.cli import main
 from afl.lang.compiler import Compilation, compile_input
@@ -74,6 +74,25 @@ def test_an_afl_example_is_what_its_tags_say(block: Block) -> None:
 @pytest.mark.parametrize("block", with_places(blocks("python")))
 def test_a_python_example_is_python(block: Block) -> None:
     compile(block.text, block.place, "exec")
+
+
+def test_no_example_names_something_by_the_beginning_of_an_id() -> None:
+    """What happens together begins alike: two things would have one name."""
+    texts = {each.place: each.text for each in blocks("python")}
+    texts |= {name_of(each): read(each) for each in sorted((ROOT / "examples").rglob("*.py"))}
+    pieces = re.compile(r"\b\w*(?:_key|_id|\bid|new_id\(\))\[:")
+    assert [place for place, text in texts.items() if pieces.search(text)] == []
+
+
+def test_the_readme_says_how_to_get_the_command_before_it_is_used() -> None:
+    lines = [
+        line
+        for block in blocks_of(ROOT / "README.md")
+        if block.language == "console"
+        for line in block.text.splitlines()
+    ]
+    first = next(each for each, line in enumerate(lines) if line.startswith("$ afl "))
+    assert "$ . .venv/bin/activate" in lines[:first]
 
 
 READERS: dict[str, Callable[[str], object]] = {"json": json.loads, "toml": tomllib.loads}

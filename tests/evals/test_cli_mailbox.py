@@ -105,6 +105,7 @@ def test_a_url_that_is_no_place_is_refused() -> None:
     done = afl("mailbox", "list", "orders.db")
     assert done.code == 2
     assert "is no place for mailboxes" in done.err
+    assert "did you mean sqlite:///orders.db?" in done.err
 
 
 @pytest.mark.parametrize(

@@ -239,7 +239,7 @@ def test_what_is_done_and_refused_is_told_for_the_audit() -> None:
         unsubscribe()
     told = [each for each in heard if isinstance(each, telemetry.OperatorActed)]
     (run,) = backend.store.get_all_runners()
-    assert [(each.token, each.action, each.subject, each.outcome[:7]) for each in told] == [
+    assert [(each.caller, each.action, each.subject, each.outcome[:7]) for each in told] == [
         ("mcp operator", "W", "", "done"),
         ("mcp operator", "afl_manage_runner", f"cancel {run.uuid}", "done"),
         (f"mcp {READER.name}", "W", "", "refused"),

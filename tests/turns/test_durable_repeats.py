@@ -72,7 +72,8 @@ class Charging:
         """As a process does it that gets the turn."""
         turn = Turn(self.store, self.store.begin(self.id, "ann", 30_000), clock=self.clock)
         charge = self.charge if function is None else function
-        prompt, budget = Prompt("Charge me.", ToolsSection(charge)), Budget()
+        prompt: Prompt[Any] = Prompt("Charge me.", ToolsSection(charge))
+        budget = Budget()
         self.session = Session()
         terms = Terms("m", budget, recorder=JournalRecorder(turn, prompt, budget))
         calling = Blocking(self.model, run_shared)
@@ -165,7 +166,7 @@ def asking(life: Charging, *errors: Exception) -> Any:
     met = list(errors)
 
     def pay() -> str:
-        life.charge(30)  # type: ignore[call-arg]
+        life.charge(30)
         if met:
             raise met.pop(0)
         return "paid"
@@ -173,7 +174,7 @@ def asking(life: Charging, *errors: Exception) -> Any:
     @tool(idempotent=True)
     def charge(amount: int) -> str:
         model = ScriptedAdapter([calls("pay", {}), calls("pay", {}), says(f"{amount} paid")])
-        prompt = Prompt("Pay.", ToolsSection(pay))
+        prompt: Prompt[Any] = Prompt("Pay.", ToolsSection(pay))
         terms, calling = Terms("m"), Blocking(model, run_shared)
         return str(run_blocking(evaluate(prompt, Session(), calling, terms)).output)
 

@@ -44,6 +44,7 @@ def test_another_url_is_refused_with_the_forms_there_are(url: str) -> None:
     with pytest.raises(ConfigurationError, match=r"memory: .* sqlite:///relative/path\.db") as no:
         open_store(url)
     assert "secret" not in str(no.value)
+    assert ("did you mean sqlite:///x.db?" in str(no.value)) == (url == "x.db")
 
 
 @pytest.mark.parametrize(("enabled", "state"), [("true", "completed"), ("false", "failed")])

@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+import io
+import json
+import logging
 import threading
+from collections.abc import Iterator
 from dataclasses import FrozenInstanceError
 
 import pytest
 
+from afl import log
+from afl.bootstrap import log_events
 from afl.clock import FakeClock
-from afl.telemetry import EVENTS, ConfigLoaded, Event, ProgramCompiled, Telemetry
+from afl.telemetry import (
+    EVENTS,
+    TELEMETRY,
+    ConfigLoaded,
+    Event,
+    OperatorActed,
+    ProgramCompiled,
+    StreamClosed,
+    StreamOpened,
+    Telemetry,
+)
 
 
 @pytest.fixture
@@ -137,3 +153,53 @@ def test_every_event_is_described(kind: type[Event]) -> None:
     assert kind.meaning().count(".") == 1
     assert all(type_name and meaning for type_name, meaning in kind.field_meanings().values())
     assert next(iter(kind.field_meanings())) == "at"
+
+
+# As log lines
+
+
+@pytest.fixture
+def lines() -> Iterator[io.StringIO]:
+    """Where events are logged as long as the test runs."""
+    loggers = [logging.getLogger(), logging.getLogger("afl")]
+    before = [(each, each.level, list(each.handlers)) for each in loggers]
+    stream = io.StringIO()
+    log.configure("debug", "json", stream)
+    unsubscribe = log_events()
+    yield stream
+    unsubscribe()
+    for logger, level, handlers in before:
+        logger.setLevel(level)
+        logger.handlers[:] = handlers
+
+
+NOW = FakeClock().now()
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        OperatorActed(at=NOW, caller="ada", action="retry_run", subject="run-1", outcome="done"),
+        StreamOpened(at=NOW, turn="turn-1", loop="support", caller="ada", after="0"),
+        StreamClosed(
+            at=NOW,
+            turn="turn-1",
+            loop="support",
+            caller="ada",
+            events=3,
+            reason="the turn is over",
+            duration_s=0.5,
+        ),
+    ],
+    ids=lambda event: event.name,
+)
+def test_the_log_says_who_acted(lines: io.StringIO, event: Event) -> None:
+    TELEMETRY.emit(event)
+    [line] = map(json.loads, lines.getvalue().splitlines())
+    assert (line["event"], line["caller"]) == (event.name, "ada")
+
+
+@pytest.mark.parametrize("kind", EVENTS, ids=lambda kind: kind.name)
+def test_no_field_of_an_event_has_a_name_that_the_log_hides(kind: type[Event]) -> None:
+    shown = dict.fromkeys(kind.field_meanings(), "ada")
+    assert log.redact(shown) == shown

@@ -100,13 +100,14 @@ def _tokens(path: Path | None, host: str) -> tuple[tuple[Token, ...], bool]:
     """Who may sign in, and whether they were made here. Raises ConfigurationError, UsageError."""
     import secrets
 
+    from afl.dashboard.sessions import WELCOME
     from afl.errors import ConfigurationError, UsageError
     from afl.gateway.access import Role, Token, is_loopback
     from afl.serving.tokens import read_tokens
 
     if path is not None:
         try:
-            return read_tokens(path.read_text(encoding="utf-8")), False
+            return read_tokens(path.read_text(encoding="utf-8"), WELCOME), False
         except (OSError, UnicodeDecodeError) as error:
             raise UsageError(f"the tokens in {path} cannot be read: {error}") from None
     if not is_loopback(host):

@@ -19,13 +19,17 @@ def prune(
     older_than: Annotated[
         str | None,
         typer.Option(
-            "--older-than", metavar="DURATION", help="Ended longer ago than this, such as 30d."
+            "--older-than",
+            metavar="DURATION",
+            help="Ended longer ago than this, such as 30d; with its unit.",
         ),
     ] = None,
     turns_older_than: Annotated[
         str | None,
         typer.Option(
-            "--turns-older-than", metavar="DURATION", help="Turns, too, that ended before that."
+            "--turns-older-than",
+            metavar="DURATION",
+            help="Turns, too, that ended before that, such as 30d; with its unit.",
         ),
     ] = None,
     store: Store = None,
@@ -39,6 +43,8 @@ def prune(
 
     from afl.config import NEVER
 
+    _require_unit("--older-than", older_than)
+    _require_unit("--turns-older-than", turns_older_than)
     config = settings(
         context, store_url=store, retention_runs=older_than, retention_turns=turns_older_than
     )
@@ -56,6 +62,18 @@ def prune(
     else:
         steps, tasks = counted(report.steps, "step"), counted(report.tasks, "task")
         typer.echo(f"Removed {counted(report.runs, 'run')} with {steps} and {tasks}{also}.")
+
+
+def _require_unit(flag: str, given: str | None) -> None:
+    """A number alone would be seconds, and who types 3 has days in mind: nothing comes back."""
+    from afl.errors import UsageError
+
+    number = (given or "").strip()
+    if number.replace(".", "", 1).isdigit():
+        raise UsageError(
+            f"{flag} {number}: {number} what? Write {number}d for days, {number}h for hours, "
+            f"{number}m for minutes or {number}s for seconds"
+        )
 
 
 def _pruned(store: PersistenceAPI, keep: str, dry_run: bool) -> PruneReport:

@@ -58,7 +58,11 @@ def run(
     key: Key = None,
     resume: Annotated[
         str | None,
-        typer.Option("--resume", metavar="RUN", help="Go on with this run; start none."),
+        typer.Option(
+            "--resume",
+            metavar="RUN",
+            help="Go on with this run, named by its id or the beginning of it; start none.",
+        ),
     ] = None,
     concurrency: Annotated[
         int, typer.Option("--concurrency", metavar="N", min=1, help="Handlers at the same time.")
@@ -125,21 +129,22 @@ def _done(request: _Request) -> tuple[RunnerDefinition, dict[str, Any]]:
     """Do the run as far as it goes; its record and its outputs."""
     from afl.bootstrap import evaluator
     from afl.cli.run_progress import progress_of, watch
-    from afl.operations import own_run, runs
+    from afl.operations import finding, own_run, runs
     from afl.operations.local_run import Options
 
     config, work = request.config, request.work
     with store_of(config) as store, progress_of() as display:
         engine = evaluator(store, config)
-        run_id = request.resumed
         if work is not None:
             run_id = own_run.begin(engine, work, request.inputs, request.key)
-        record = runs.status(store, run_id)
+            record = runs.status(store, run_id)
+        else:
+            record = finding.find_run(store, request.resumed)
         if not record.is_over:
             work = work or own_run.stored_work(store, record, request.handlers)
             options = Options(request.concurrency, on_progress=display.told)
             watch(own_run.local_run(store, engine, work, record, options), display)
-            record = runs.status(store, run_id)
+            record = runs.status(store, record.workflow_id)
         outputs = runs.outputs(engine, record)
         # Last: a short retention may end the time of this very run.
         runs.prune(store, config.retention.runs, limit=_PRUNED_ON_EXIT)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -12,12 +13,17 @@ if TYPE_CHECKING:
     from afl.runtime.entities import RunnerDefinition
 
 
-def report(record: RunnerDefinition, outputs: dict[str, Any], as_json: bool) -> int:
-    """Print how a run stands; the exit code that says so."""
+def report(
+    record: RunnerDefinition,
+    outputs: dict[str, Any],
+    as_json: bool,
+    more: Mapping[str, Any] | None = None,
+) -> int:
+    """Print how a run stands, for programs with `more`; the exit code that says so."""
     from afl.runtime.entities import RunnerState
 
     if as_json:
-        write_out(_as_json(record, outputs))
+        write_out(_as_json(record, outputs, more or {}))
     elif record.state == RunnerState.COMPLETED:
         write_out(_as_text(outputs))
     if record.state == RunnerState.FAILED:
@@ -29,7 +35,7 @@ def report(record: RunnerDefinition, outputs: dict[str, Any], as_json: bool) -> 
     return OK if record.state == RunnerState.COMPLETED else PROBLEMS
 
 
-def _as_json(record: RunnerDefinition, outputs: dict[str, Any]) -> str:
+def _as_json(record: RunnerDefinition, outputs: dict[str, Any], more: Mapping[str, Any]) -> str:
     from json import dumps
 
     answer = {
@@ -38,6 +44,7 @@ def _as_json(record: RunnerDefinition, outputs: dict[str, Any]) -> str:
         "outputs": outputs,
         "error": record.error,
         "duration_s": record.duration / 1000 if record.is_over else None,
+        **more,
     }
     return dumps(answer, indent=2, ensure_ascii=False)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Callable, Container, Iterator, Sequence
+from dataclasses import asdict, fields
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -102,20 +103,28 @@ def show(
     json: Json = False,
 ) -> None:
     """Show a run and its steps. With their states, inputs, outputs and errors."""
-    from dataclasses import asdict
-
-    from afl.operations import finding, reading
+    from afl.operations import finding, reading, waiting
 
     with opened(context, store) as found:
-        detail = reading.detail(found, finding.find_run(found, run))
+        wanted = finding.find_run(found, run)
+        detail = reading.detail(found, wanted)
+        unserved = waiting.unserved_steps(found, wanted)
     if json:
-        rest = {"inputs": detail.inputs, "outputs": detail.outputs, "root": detail.root}
+        root = None if detail.root is None else _step(detail.root, unserved)
+        rest = {"inputs": detail.inputs, "outputs": detail.outputs, "root": root}
         write_json({**asdict(detail.summary), **rest})
     else:
-        _show_run(detail, limit)
+        _show_run(detail, unserved, limit)
 
 
-def _show_run(detail: RunDetail, limit: int) -> None:
+def _step(step: StepView, unserved: Container[str]) -> dict[str, Any]:
+    """A step for programs, with those inside it."""
+    facts = {each.name: getattr(step, each.name) for each in fields(step) if each.name != "steps"}
+    inside = [_step(each, unserved) for each in step.steps]
+    return {**facts, "is_unserved": step.step in unserved, "steps": inside}
+
+
+def _show_run(detail: RunDetail, unserved: Container[str], limit: int) -> None:
     from afl.cli.tables import clock_time, show_facts, span, tree_lines, values
 
     summary = detail.summary
@@ -136,7 +145,8 @@ def _show_run(detail: RunDetail, limit: int) -> None:
     )
     if detail.root is None:
         return
-    lines = tree_lines((depth, _line(step)) for depth, step in _inside(detail.root, 0))
+    steps = _inside(detail.root, 0)
+    lines = tree_lines((depth, _line(step, step.step in unserved)) for depth, step in steps)
     write_out("\n".join(["", *lines[:limit]]))
     if len(lines) > limit:
         typer.echo(f"… {len(lines) - limit} more; --limit shows them, --json has all")
@@ -152,10 +162,10 @@ def _inside(step: StepView, depth: int) -> Iterator[tuple[int, StepView]]:
         yield from _inside(each, depth + 1)
 
 
-def _line(step: StepView) -> str:
+def _line(step: StepView, is_unserved: bool) -> str:
     from afl.cli.tables import message_of, short, values
 
-    parts = [f"{step.name}:", step.state]
+    parts = [f"{step.name}:", f"{step.state}, nobody serves it:" if is_unserved else step.state]
     parts += [step.facet] if step.facet else []
     parts += [f"({step.attempts} attempts)"] if step.attempts > 1 else []
     parts += [f"{values(step.inputs)} ->"] if step.inputs else []

@@ -6,6 +6,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -32,7 +33,7 @@ from afl.cli.common import (
 
 if TYPE_CHECKING:
     from afl.config import Config
-    from afl.operations.reading import TaskCounts
+    from afl.operations.waiting import Look
     from afl.runtime.persistence import PersistenceAPI
 
 
@@ -124,34 +125,76 @@ def _waited(
     """Wait for the run, print what came of it, and say so with an exit code."""
     from afl.bootstrap import evaluator
     from afl.cli.run_report import report
-    from afl.operations import reading, runs
+    from afl.operations import runs
+    from afl.operations.waiting import wait_until_over
 
+    run = runs.status(store, run_id)
     try:
-        with _display() as told:
-            reading.wait_until_over(store, runs.status(store, run_id), told, timeout)
+        with _display(run.task_list) as display:
+            last = wait_until_over(store, run, display.told, timeout)
     except KeyboardInterrupt:
         _tell_how_to_look(config, run_id)
         return INTERRUPTED
     record = runs.status(store, run_id)
     if not record.is_over:
-        _tell_how_to_look(config, run_id)
+        _tell_how_to_look(config, run_id, last)
     outputs: dict[str, Any] = runs.outputs(evaluator(store, config), record)
-    return report(record, outputs, as_json)
+    return report(record, outputs, as_json, _wanted(last))
 
 
-def _tell_how_to_look(config: Config, run_id: str) -> None:
+def _wanted(last: Look | None) -> dict[str, Any]:
+    """For programs: what nobody does as things are."""
+    return {
+        "unserved": [] if last is None else last.unserved,
+        "unattended": [] if last is None else last.unattended,
+    }
+
+
+def _tell_how_to_look(config: Config, run_id: str, last: Look | None = None) -> None:
     command = shlex.join(["afl", "runs", "show", run_id, *store_flag(config)])
-    typer.echo(f"The run goes on. To look at it: {command}", err=True)
+    typer.echo(f"The run {_stand(last)}. To look at it: {command}", err=True)
+
+
+def _stand(last: Look | None) -> str:
+    if last is None or not (last.is_paused or last.unserved or last.unattended):
+        return "goes on"
+    if last.is_paused:
+        return "is paused"
+    return f"waits: nobody serves {', '.join((*last.unserved, *last.unattended))}"
+
+
+@dataclass
+class _Display:
+    """Shows the looks at a run: what has changed since the one before."""
+
+    count: Callable[[str], object]
+    note: Callable[[str], object]
+    task_list: str
+    counts: str = ""
+    advice: str = ""
+
+    def told(self, look: Look) -> None:
+        counts, advice = str(look.counts), look.advice(self.task_list)
+        if counts != self.counts:
+            self.count(counts)
+        if advice and advice != self.advice:
+            self.note(advice)
+        self.counts, self.advice = counts, advice
 
 
 @contextmanager
-def _display() -> Iterator[Callable[[TaskCounts], object]]:
+def _display(task_list: str) -> Iterator[_Display]:
     """Progress on stderr: in place on a terminal, a line for each change elsewhere."""
     if not sys.stderr.isatty():
-        yield lambda counts: typer.echo(str(counts), err=True)
+        yield _Display(_tell_line, _tell_line, task_list)
         return
     from rich.console import Console
+    from rich.text import Text
 
     console = Console(stderr=True)
     with console.status("waiting") as status:
-        yield lambda counts: status.update(str(counts))
+        yield _Display(status.update, lambda text: console.print(Text(text)), task_list)
+
+
+def _tell_line(text: str) -> None:
+    typer.echo(text, err=True)

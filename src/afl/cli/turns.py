@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,6 +11,7 @@ import typer
 from afl.cli.common import Json, Limit, Store, as_json, require_there, settings, write_json
 
 if TYPE_CHECKING:
+    from afl.gateway.bodies import TurnBody
     from afl.turns.api import TurnRecord, TurnStore
 
 app = typer.Typer(name="turns", help="Look at turns, and act on them.", no_args_is_help=True)
@@ -23,6 +24,10 @@ CallId = Annotated[
     str,
     typer.Option("--call", metavar="ID", help="Which one, if the turn has several; else the last."),
 ]
+
+#: What the turn API says of a turn for HTTP alone; and what it reads for a single turn only.
+_FOR_HTTP = ("links", "resume_token")
+_OF_ONE = ("result", "waiting")
 
 
 @contextmanager
@@ -75,7 +80,7 @@ def list_(
         last = None if before is None else find_turn(found, before)
         shown = list_turns(found, loop=loop, state=state, limit=limit, before=last)
     if json:
-        write_json(shown)
+        write_json([_summary(each) for each in shown])
         return
     rows = [
         (short(each.id), each.loop, each.state, str(each.attempt), str(each.seq), cut(each.reason))
@@ -86,12 +91,22 @@ def list_(
 
 
 @app.command()
-def show(context: typer.Context, turn: TurnId, store: Store = None) -> None:
+def show(
+    context: typer.Context,
+    turn: TurnId,
+    store: Store = None,
+    json: Annotated[  # noqa: ARG001 - taken as by all others
+        bool, typer.Option("--json", help="As without it: a checkpoint is JSON.")
+    ] = False,
+) -> None:
     """Print the checkpoint of a turn as JSON: what was asked, done, remembered, and is open."""
     from afl.operations.turns import show_turn
 
     with _chosen(context, store, turn) as (found, turn_id):
-        typer.echo(as_json(show_turn(found, turn_id), indent=2))
+        kept = show_turn(found, turn_id)
+        now = _view(found, found.get(turn_id))
+    entries = {name: [_entry(each) for each in kept[name]] for name in ("trace", "tool_results")}
+    write_json({**kept, "turn": now, **entries})
 
 
 @app.command()
@@ -100,7 +115,8 @@ def resume(context: typer.Context, turn: TurnId, store: Store = None, json: Json
     from afl.operations.turns import resume_turn
 
     with _chosen(context, store, turn) as (found, turn_id):
-        _say(resume_turn(found, turn_id), "goes on as soon as a loop of its name runs", json)
+        record = resume_turn(found, turn_id)
+        _say(found, record, "goes on as soon as a loop of its name runs", json)
 
 
 @app.command()
@@ -117,7 +133,7 @@ def answer(
 
     with _chosen(context, store, turn) as (found, turn_id):
         record = answer_turn(found, turn_id, _value(text), question=question)
-    _say(record, "has its answer", json)
+        _say(found, record, "has its answer", json)
 
 
 @app.command()
@@ -125,13 +141,16 @@ def effects(
     context: typer.Context, limit: Limit = 50, store: Store = None, json: Json = False
 ) -> None:
     """List effects of which nobody knows whether they happened, oldest first."""
+    from dataclasses import asdict
+
     from afl.cli.tables import cut, show_table
+    from afl.operations.reading import moment
     from afl.operations.turns import unknown_effects
 
     with _opened(context, store) as found:
         shown = unknown_effects(found, limit)
     if json:
-        write_json(shown)
+        write_json([{**asdict(each), "since": moment(each.since)} for each in shown])
         return
     rows = [
         (each.turn_id, each.call_id, each.tool, cut(as_json(each.arguments)), each.idempotency_key)
@@ -161,7 +180,7 @@ def settle(
 
     with _chosen(context, store, turn) as (found, turn_id):
         record = settle_effect(found, turn_id, outcome, _value(value), call_id=call)
-    _say(record, f"goes on: its effect counts as {outcome}", json)
+        _say(found, record, f"goes on: its effect counts as {outcome}", json)
 
 
 @app.command()
@@ -178,12 +197,50 @@ def cancel(
     from afl.operations.turns import cancel_turn
 
     with _chosen(context, store, turn) as (found, turn_id):
-        _say(cancel_turn(found, turn_id, reason), "is cancelled", json)
+        _say(found, cancel_turn(found, turn_id, reason), "is cancelled", json)
 
 
-def _say(record: TurnRecord, what: str, json: bool) -> None:
+# Turns for programs: as the turn API shows them
+
+
+def _summary(record: TurnRecord) -> dict[str, Any]:
+    """A turn in a list."""
+    from afl.gateway.bodies import given_key, turn_body
+
+    return _without(turn_body(record, key=given_key(record)), *_FOR_HTTP, *_OF_ONE)
+
+
+def _view(store: TurnStore, record: TurnRecord) -> dict[str, Any]:
+    """A turn by itself."""
+    from afl.gateway.bodies import given_key, turn_body
+    from afl.operations.turns import open_question
+
+    body = turn_body(
+        record,
+        key=given_key(record),
+        result=None if record.result is None else store.value(record.result),
+        waiting=open_question(store, record),
+    )
+    return _without(body, *_FOR_HTTP)
+
+
+def _without(body: TurnBody, *names: str) -> dict[str, Any]:
+    from msgspec.structs import asdict
+
+    return {name: value for name, value in asdict(body).items() if name not in names}
+
+
+def _entry(kept: Mapping[str, Any]) -> dict[str, Any]:
+    """An entry of a journal for programs: who held the turn meanwhile is not for them."""
+    from afl.operations.reading import moment
+
+    shown = {name: value for name, value in kept.items() if name != "fence"}
+    return {**shown, "at": moment(kept["at"])}
+
+
+def _say(store: TurnStore, record: TurnRecord, what: str, json: bool) -> None:
     if json:
-        write_json(record)
+        write_json(_view(store, record))
     else:
         typer.echo(f"Turn {record.id} {what}.")
 

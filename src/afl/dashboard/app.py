@@ -21,6 +21,7 @@ from afl.dashboard.face import Face
 from afl.dashboard.live import LiveHub
 from afl.dashboard.problems import answered
 from afl.dashboard.routes import ACTS, LOOKS, PAGES
+from afl.dashboard.sessions import WELCOME
 from afl.errors import ConfigurationError
 from afl.gateway import problems
 from afl.gateway.access import Access, Token
@@ -90,8 +91,11 @@ class DashboardApp:
 
 def make_app(desk: Desk, tokens: Sequence[Token], *, clock: Clock = SYSTEM_CLOCK) -> DashboardApp:
     """The dashboard for any ASGI server; `Dashboard` has a server. Raises ConfigurationError."""
-    if not tokens:
-        raise ConfigurationError("a dashboard needs a token to sign in with; give at least one")
+    if not any(each.role in WELCOME for each in tokens):
+        roles = " or ".join(WELCOME)
+        raise ConfigurationError(
+            f"nobody could sign in to the dashboard; give at least one token with the role {roles}"
+        )
     return DashboardApp(desk, tokens, clock)
 
 

@@ -109,7 +109,7 @@ class Desk:
         now = self.clock.now()
         telemetry.emit(
             telemetry.OperatorActed(
-                at=now, token=visitor.name, action=action, subject=subject, outcome=outcome
+                at=now, caller=visitor.name, action=action, subject=subject, outcome=outcome
             )
         )
         self._actions.append(Action(now, visitor.name, action, subject, outcome))

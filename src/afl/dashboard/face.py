@@ -32,6 +32,11 @@ from afl.gateway.problems import Problem
 HOME = "/overview"
 #: Says on the next page what was done.
 _TOLD = "afl_told"
+#: Said to who has no token that fits: one of a caller does not, either.
+_NOBODY = (
+    "No such token of an operator or a reader. Who started this dashboard has them: in the file "
+    "of --token-file; without one, they are printed at the start."
+)
 _FOR_EVER = "public, max-age=31536000, immutable"
 #: Parameters of pages that the API does not have.
 _OF_PAGES: dict[str, tuple[str, ...]] = {"run.html": ("from", "step"), "submit.html": ("workflow",)}
@@ -73,8 +78,7 @@ class Face:
         fields = forms.fields_of(await form_bytes(request, self._desk.limits))
         cookie = self._sessions.begin(fields.get("token", ""))
         if cookie is None:
-            problem = "No such token. `afl dashboard` prints it when it starts."
-            return self._html(request, "login.html", {"problem": problem}, status=401)
+            return self._html(request, "login.html", {"problem": _NOBODY}, status=401)
         target = _own_path(fields.get("to", ""), _base(request))
         response = RedirectResponse(_base(request) + target, 303)
         self._set(response, request, COOKIE, cookie, LASTS_S)

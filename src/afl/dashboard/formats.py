@@ -97,7 +97,7 @@ def brief(value: Any, limit: int = 80) -> str:
 
 def tail(text: str, limit: int = 40) -> str:
     """The end of a path, where its name is."""
-    return text if len(text) <= limit else f"…{text[-limit:]}"
+    return text if len(text) <= limit else f"…\N{WORD JOINER}{text[-limit:]}"
 
 
 def last_part(name: str) -> str:

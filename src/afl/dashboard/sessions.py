@@ -18,7 +18,7 @@ COOKIE = "afl_session"
 #: Seconds after which one has to sign in again.
 LASTS_S = 12 * 3600
 #: Who may come in at all: callers of the turn API may not.
-_WELCOME = (Role.OPERATOR, Role.READER)
+WELCOME = (Role.OPERATOR, Role.READER)
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Sessions:
     """For the tokens of one dashboard."""
 
     def __init__(self, tokens: Sequence[Token], clock: Clock) -> None:
-        self._tokens = {_short(each.secret): each for each in tokens if each.role in _WELCOME}
+        self._tokens = {_short(each.secret): each for each in tokens if each.role in WELCOME}
         self._clock = clock
 
     def begin(self, secret: str) -> str | None:

@@ -124,6 +124,12 @@ def turn_body(
     )
 
 
+def given_key(turn: TurnRecord) -> str | None:
+    """The idempotency key as whoever gave it over HTTP knows it."""
+    parts = (turn.key or "").split(":", 2)
+    return parts[2] if parts[0] == "http" and len(parts) == 3 else None
+
+
 def _question(asked: Question) -> QuestionBody:
     until = None if asked.until is None else _time(asked.until)
     return QuestionBody(asked.call_id, asked.question, _time(asked.since), until)

@@ -11,7 +11,15 @@ from afl.clock import SYSTEM_CLOCK, Clock
 from afl.errors import ConfigurationError
 from afl.gateway import problems
 from afl.gateway.access import Access, Right, Visitor, key_prefix
-from afl.gateway.bodies import InputBody, NewTurnBody, ResumeBody, TurnBody, TurnsBody, turn_body
+from afl.gateway.bodies import (
+    InputBody,
+    NewTurnBody,
+    ResumeBody,
+    TurnBody,
+    TurnsBody,
+    given_key,
+    turn_body,
+)
 from afl.gateway.places import START, Place, read_place
 from afl.gateway.problems import Problem
 from afl.gateway.requests import Limits, converted
@@ -108,7 +116,7 @@ class Desk:
     ) -> TurnsBody:
         _require(visitor, Right.LOOK, Right.ALL)
         found = self.store.list(loop, state, limit, before)
-        return TurnsBody([turn_body(each, key=_given_key(each)) for each in found])
+        return TurnsBody([turn_body(each, key=given_key(each)) for each in found])
 
     def give_input(self, visitor: Visitor, turn_id: str, body: InputBody) -> TurnBody:
         self._found(visitor, turn_id, Right.ACT)
@@ -163,7 +171,7 @@ class Desk:
         may_resume = visitor.may(Right.ACT) and turn.state is TurnState.SUSPENDED
         return turn_body(
             turn,
-            key=_given_key(turn),
+            key=given_key(turn),
             result=None if turn.result is None else self.store.value(turn.result),
             waiting=operations.open_question(self.store, turn),
             resume_token=self.resume_tokens().issue(turn.id) if may_resume else None,
@@ -174,9 +182,3 @@ def _require(visitor: Visitor, *rights: Right) -> None:
     if not visitor.may(*rights):
         text = f"the token {visitor.name} is for a {visitor.role}, who may not do that"
         raise Problem(problems.FORBIDDEN, text)
-
-
-def _given_key(turn: TurnRecord) -> str | None:
-    """As the caller knows it."""
-    parts = (turn.key or "").split(":", 2)
-    return parts[2] if parts[0] == "http" and len(parts) == 3 else None

@@ -133,7 +133,7 @@ class Streams:
     @contextmanager
     def _opened(self, turn: TurnRecord, place: Place, visitor: Visitor) -> Iterator[_Telling]:
         began_at, telling = self.clock.monotonic(), _Telling()
-        facts = {"turn": turn.id, "loop": turn.loop, "token": visitor.name}
+        facts = {"turn": turn.id, "loop": turn.loop, "caller": visitor.name}
         self._open[visitor.name] += 1
         telemetry.emit(telemetry.StreamOpened(at=self.clock.now(), after=str(place), **facts))
         try:

@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from afl.db.drivers import driver_wanted
+from afl.db.urls import hint
 from afl.errors import ConfigurationError
 from afl.log import redact
 from afl.mailbox.named import NamedMailbox
@@ -77,6 +78,8 @@ class UrlMailboxFactory:
 def _backend(url: str) -> Any:
     module = _BACKENDS.get(url.partition(":")[0].lower()) if ":" in url else None
     if module is None:
-        raise ConfigurationError(f"{redact(url)!r} is no place for mailboxes; {_FORMS}")
+        raise ConfigurationError(
+            f"{redact(url)!r} is no place for mailboxes; {_FORMS}{hint(url, _BACKENDS)}"
+        )
     with driver_wanted(url):
         return import_module(module)

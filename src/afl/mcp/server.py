@@ -249,7 +249,7 @@ def _noted(role: Role, tool: str, subject: str) -> Iterator[None]:
         telemetry.emit(
             telemetry.OperatorActed(
                 at=SYSTEM_CLOCK.now(),
-                token=f"mcp {role.name}",
+                caller=f"mcp {role.name}",
                 action=tool,
                 subject=subject,
                 outcome=outcome,

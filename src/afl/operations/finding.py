@@ -35,8 +35,19 @@ class ServerNotFound(NotFound):
         )
 
 
+class TooShort(NotFound):
+    """Nothing has this id, and it is too short to be the beginning of one."""
+
+    def __init__(self, text: str, kind: str) -> None:
+        super().__init__(
+            f"no {kind} has the id {text!r}, and as the beginning of one it is too short: give at "
+            "least four characters"
+        )
+
+
 def find_run(store: PersistenceAPI, text: str) -> RunnerDefinition:
-    """The run with this id, or the one whose id begins so. Raises RunNotFoundError, UsageError."""
+    """The run with this id, or the one whose id begins so. Raises RunNotFoundError, TooShort,
+    UsageError."""
     found = store.get_run(WorkflowId(text))
     if found is not None:
         return found
@@ -49,7 +60,7 @@ def find_run(store: PersistenceAPI, text: str) -> RunnerDefinition:
 
 def find_task(store: PersistenceAPI, text: str) -> TaskDefinition:
     """The task with this id, or the one whose id begins so; the id of a step will do, too.
-    Raises TaskNotFoundError, UsageError."""
+    Raises TaskNotFoundError, TooShort, UsageError."""
     found = store.get_task(text)
     if found is not None:
         return found
@@ -64,6 +75,8 @@ def find_step_task(store: PersistenceAPI, text: str) -> TaskDefinition:
     """Like `find_task`, for who may have meant a run as well. Raises NotFound, UsageError."""
     try:
         return find_task(store, text)
+    except TooShort:
+        raise TooShort(text, "run or step") from None
     except TaskNotFoundError:
         raise NotFound(
             f"neither a run nor a step has the id {text}; `afl runs list` and `afl runs show` "
@@ -72,7 +85,8 @@ def find_step_task(store: PersistenceAPI, text: str) -> TaskDefinition:
 
 
 def find_server(store: PersistenceAPI, text: str) -> ServerDefinition:
-    """The server with this id, or the one whose id begins so. Raises ServerNotFound, UsageError."""
+    """The server with this id, or the one whose id begins so. Raises ServerNotFound, TooShort,
+    UsageError."""
     found = store.get_server(text)
     if found is not None:
         return found
@@ -84,7 +98,8 @@ def find_server(store: PersistenceAPI, text: str) -> ServerDefinition:
 
 
 def find_turn(store: TurnStore, text: str) -> str:
-    """The id of the turn that has it, or whose id begins so. Raises TurnNotFound, UsageError."""
+    """The id of the turn that has it, or whose id begins so. Raises TurnNotFound, TooShort,
+    UsageError."""
     found = only_beginning(text, _beginning(store.find_ids, text), "turn")
     if found is None:
         raise TurnNotFound(text)
@@ -92,14 +107,15 @@ def find_turn(store: TurnStore, text: str) -> str:
 
 
 def _beginning(find: Callable[[str, int], Sequence[str]], text: str) -> Sequence[str]:
-    """The ids that begin like this; none if that is too short to mean anything."""
+    """The ids that begin like this; nobody looks if that is too short to mean anything."""
     return find(text, _ASKED) if len(text) >= SHORTEST else []
 
 
 def only_beginning(text: str, ids: Iterable[str], kind: str) -> str | None:
-    """The one id that begins like this; None if none does. Raises UsageError for several."""
+    """The one id that begins like this; None if none does. Raises UsageError for several, and
+    TooShort."""
     if len(text) < SHORTEST:
-        return None
+        raise TooShort(text, kind)
     fitting = sorted({each for each in ids if each.startswith(text)})
     if len(fitting) > 1:
         names = ", ".join(fitting[:_NAMED]) + (", …" if len(fitting) > _NAMED else "")

@@ -6,12 +6,11 @@ Times are datetimes in UTC. A list of runs reads their records only; a single ru
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from afl.clock import SYSTEM_CLOCK, Clock
 from afl.errors import UsageError
 from afl.operations.finding import SHORTEST
 from afl.runtime.entities import (
@@ -28,9 +27,6 @@ from afl.runtime.states import StepState
 from afl.runtime.step import StepDefinition
 from afl.runtime.types import AttributeValue, WorkflowId
 
-#: Seconds between two looks at a run, and how many times as long as the look itself.
-_REFRESH_S = 1.0
-_SHARE = 20
 #: Ids that may begin with a text that is looked for.
 _IDS = 1000
 #: A task that is over by the failure of its handler has counted its last delivery as that failure.
@@ -332,51 +328,6 @@ class TaskCounts:
     def __str__(self) -> str:
         text = f"{self.done} done, {self.running} running, {self.waiting} waiting"
         return f"{text}, {self.failed} failed" if self.failed else text
-
-
-_COUNTED_AS: dict[str, str] = {
-    TaskState.COMPLETED: "done",
-    TaskState.RUNNING: "running",
-    TaskState.PENDING: "waiting",
-}
-
-
-def task_counts(store: PersistenceAPI, run: RunnerDefinition) -> TaskCounts:
-    """How many tasks of a run are where. Reads all of them: ask seldom."""
-    counts: dict[str, int] = {}
-    for each in store.get_tasks_by_runner(run.uuid):
-        name = _COUNTED_AS.get(each.state, "failed")
-        counts[name] = counts.get(name, 0) + 1
-    return TaskCounts(**counts)
-
-
-def wait_until_over(
-    store: PersistenceAPI,
-    run: RunnerDefinition,
-    told: Callable[[TaskCounts], object],
-    timeout: float | None = None,
-    clock: Clock = SYSTEM_CLOCK,
-) -> bool:
-    """Wait for the end of a run, and tell how far it has come whenever that has changed.
-
-    False if it is not over after `timeout` seconds.
-    """
-    run_id = WorkflowId(run.workflow_id)
-    ends_at = None if timeout is None else clock.monotonic() + timeout
-    last: TaskCounts | None = None
-    while True:
-        began = clock.monotonic()
-        counts = task_counts(store, run)
-        if counts != last:
-            told(counts)
-        last = counts
-        # A large run takes long to count: most of the time must be left for its work.
-        pause = max(_REFRESH_S, _SHARE * (clock.monotonic() - began))
-        left = None if ends_at is None else max(ends_at - clock.monotonic(), 0)
-        if store.wait_for_run(run_id, pause if left is None else min(pause, left)):
-            return True
-        if left is not None and left <= pause:
-            return False
 
 
 # Its log

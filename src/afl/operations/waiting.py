@@ -6,8 +6,8 @@ A run waits for ever if nobody does its tasks. Whoever waits for it is told so, 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 
 from afl.clock import SYSTEM_CLOCK, Clock
 from afl.operations.reading import TaskCounts
@@ -24,6 +24,8 @@ from afl.runtime.types import WorkflowId
 #: Seconds between two looks, and how many times as long as the look itself.
 _LOOK_S = 0.5
 _SHARE = 20
+#: The same where a person looks on.
+_REFRESH_S = 1.0
 #: Seconds for which a run must be found stuck: somebody may be just starting. If a handler is
 #: registered, a worker is the more likely to come.
 _UNSERVED_S = 1.0
@@ -62,8 +64,9 @@ class Look:
         if self.unserved:
             parts.append(
                 f"Nobody serves {', '.join(self.unserved)}: no handler is registered, and no "
-                "worker that is alive has one. Register a handler, or start a worker with it "
-                "(afl worker --handlers FILE); the tasks wait until then."
+                "worker that is alive has one. Register a handler with `afl handlers add` and "
+                "start `afl worker`, or start a worker that has it (`afl worker --handlers FILE`); "
+                "the tasks wait until then."
             )
         if self.unattended:
             parts.append(
@@ -143,3 +146,62 @@ def follow(
         pause = max(_LOOK_S, _SHARE * (clock.monotonic() - began))
         if store.wait_for_run(run_id, min(pause, left), stop=stop):
             return
+
+
+def wait_until_over(
+    store: PersistenceAPI,
+    run: RunnerDefinition,
+    told: Callable[[Look], object],
+    timeout: float | None = None,
+    clock: Clock = SYSTEM_CLOCK,
+) -> Look | None:
+    """Wait for the end of a run, and tell the looks at it that differ from the one before.
+
+    Unlike `follow`, it waits on while nobody is there: somebody who is told so may come and help.
+    None if the run is over; the last look if it is not after `timeout` seconds.
+    """
+    run_id = WorkflowId(run.workflow_id)
+    ends_at = None if timeout is None else clock.monotonic() + timeout
+    patience = _Patience()
+    last: Look | None = None
+    while True:
+        began = clock.monotonic()
+        seen = look(store, run)
+        left = None if ends_at is None else max(ends_at - clock.monotonic(), 0)
+        shown = seen if left == 0 else patience.shown(seen, began)
+        if shown != last:
+            told(shown)
+        last = shown
+        # A large run takes long to count: most of the time must be left for its work.
+        pause = max(_REFRESH_S, _SHARE * (clock.monotonic() - began))
+        if store.wait_for_run(run_id, pause if left is None else min(pause, left)):
+            return None
+        if left == 0:
+            return seen
+
+
+class _Patience:
+    """Keeps back that nobody is there until that has lasted: somebody may be just starting."""
+
+    def __init__(self) -> None:
+        self._since: float | None = None
+
+    def shown(self, seen: Look, now: float) -> Look:
+        if not (seen.unserved or seen.unattended):
+            self._since = None
+            return seen
+        self._since = now if self._since is None else self._since
+        is_early = now - self._since < seen.patience_s
+        return replace(seen, unserved=(), unattended=()) if is_early else seen
+
+
+# Its steps
+
+
+def unserved_steps(store: PersistenceAPI, run: RunnerDefinition) -> frozenset[str]:
+    """The steps of a run that wait, while nobody is there who could do them. Reads all of its
+    tasks."""
+    tasks = store.get_tasks_by_runner(run.uuid)
+    waiting = [each for each in tasks if each.state == TaskState.PENDING]
+    who = serving(store) if waiting else None
+    return frozenset(each.step_id for each in waiting if who and not who.serves(each))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from afl.config import UNSET, ServeConfig
@@ -33,11 +34,11 @@ def admission(config: ServeConfig) -> Admission:
     return Admission((Token(made),), made)
 
 
-def read_tokens(text: str) -> tuple[Token, ...]:
+def read_tokens(text: str, offered: Sequence[Role] = tuple(Role)) -> tuple[Token, ...]:
     """One in each line; empty ones and those that begin with # say nothing. Raises
-    ConfigurationError, which never shows a token."""
+    ConfigurationError, which never shows a token; `offered` are the roles that it names."""
     lines = enumerate(text.splitlines(), start=1)
-    found = tuple(_token(line.split(), number) for number, line in lines if _says(line))
+    found = tuple(_token(line.split(), number, offered) for number, line in lines if _says(line))
     if not found:
         raise ConfigurationError(f"there are no tokens; expected lines with {_LINE}")
     return found
@@ -47,7 +48,7 @@ def _says(line: str) -> bool:
     return bool(line.strip()) and not line.lstrip().startswith("#")
 
 
-def _token(words: list[str], line: int) -> Token:
+def _token(words: list[str], line: int, offered: Sequence[Role]) -> Token:
     if len(words) == 1:
         return Token(words[0])
     if len(words) != 3:
@@ -57,6 +58,6 @@ def _token(words: list[str], line: int) -> Token:
     name, role, secret = words
     if role not in list(Role):
         raise ConfigurationError(
-            f"line {line} of the tokens has no role that there is; expected {', '.join(Role)}"
+            f"line {line} of the tokens has no role that there is; expected {', '.join(offered)}"
         )
     return Token(secret, name, Role(role))

@@ -45,7 +45,9 @@ def test_relative_and_absolute_addresses(folder: Path) -> None:
         ("a\0b", "names no database file"),
         ("sqlite:///", "names no database file"),
         ("sqlite://", "three slashes"),
-        ("sqlite:afl.db", "three slashes"),
+        ("sqlite:afl.db", r"three slashes.*; did you mean sqlite:///afl\.db\?"),
+        ("sqlite://afl.db", r"three slashes.*; did you mean sqlite:///afl\.db\?"),
+        ("sqlite:/srv/afl.db", r"three slashes.*; did you mean sqlite:////srv/afl\.db\?"),
         ("sqlite://host/afl.db", "three slashes"),
         ("sqlite:///afl.db?mode=ro", "takes no options"),
         ("postgresql://host/afl", "not the address of a SQLite database"),
@@ -55,8 +57,10 @@ def test_relative_and_absolute_addresses(folder: Path) -> None:
     ],
 )
 def test_a_bad_address_is_explained(address: str, message: str) -> None:
-    with pytest.raises(ConfigurationError, match=message):
+    with pytest.raises(ConfigurationError, match=message) as refused:
         open_database(address)
+    # The settings take none, so nobody should be told to try one.
+    assert "plain path" not in str(refused.value)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from tests.unit.operations.stage import Stage
 from afl.errors import UsageError
 from afl.operations import reading, runs
 from afl.operations.reading import StepView, TaskCounts
+from afl.operations.waiting import look
 from afl.runtime.entities import LogDefinition, RunnerDefinition
 
 
@@ -215,35 +216,9 @@ def test_tasks_are_counted(stage: Stage) -> None:
     stage.fail()
     stage.answer("one")
     stage.claim()
-    counts = reading.task_counts(stage.store, run)
+    counts = look(stage.store, run).counts
     assert counts == TaskCounts(done=1, failed=1, running=1, waiting=1)
     assert str(counts) == "1 done, 1 running, 1 waiting, 1 failed"
-
-
-def test_waiting_tells_each_change_and_ends_with_the_run(stage: Stage) -> None:
-    run = stage.talk()
-    told: list[str] = []
-
-    def tell(counts: TaskCounts) -> None:
-        told.append(str(counts))
-        stage.answer("x")
-
-    def let_time_pass() -> None:
-        stage.clock.wait_for_waiters(1)
-        stage.clock.advance(1)
-
-    mover = threading.Thread(target=let_time_pass)
-    mover.start()
-    assert reading.wait_until_over(stage.store, run, tell, clock=stage.clock) is True
-    mover.join()
-    assert told == ["0 done, 0 running, 1 waiting", "1 done, 0 running, 1 waiting"]
-
-
-def test_waiting_ends_at_its_timeout(stage: Stage) -> None:
-    run = stage.talk()
-    told: list[TaskCounts] = []
-    assert reading.wait_until_over(stage.store, run, told.append, 0, clock=stage.clock) is False
-    assert told == [TaskCounts(waiting=1)]
 
 
 # Its log

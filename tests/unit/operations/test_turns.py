@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -9,10 +10,12 @@ from typing import Any
 
 import pytest
 from tests.acceptance.in_process import afl, afl_json
+from tests.acceptance.test_cli_json import keys, section_of
 
 from afl.errors import UsageError
 from afl.operations import turns as operations
 from afl.turns import (
+    Ending,
     InvalidToken,
     NewTurn,
     OutcomeUnknown,
@@ -105,6 +108,68 @@ def test_a_turn_is_shown_as_its_checkpoint(desk: Desk) -> None:
     shown = json.loads(done.out)
     assert (shown["turn"]["id"], shown["request"]) == (asking, {"say": "hi"})
     assert shown["trace"][0]["value"]["question"] == "which one?"
+
+
+def test_a_checkpoint_has_times_and_no_internals(desk: Desk) -> None:
+    shown = desk.afl("show", desk.doubting())
+    assert keys(section_of("`afl turns show`")) == list(shown)
+    assert_is_a_turn(shown["turn"])
+    for each in shown["trace"]:
+        assert list(each) == ["seq", "kind", "name", "call_id", "value", "at"]
+        assert is_time(each["at"])
+    [pending] = shown["pending"]
+    assert list(pending) == ["call_id", "name", "arguments", "idempotency_key", "state"]
+
+
+def assert_is_a_turn(shown: dict[str, Any]) -> None:
+    of_list = keys(section_of("`afl turns list`"))
+    of_one = keys(section_of("`afl turns cancel`, `answer`, `settle` and `resume`"))
+    assert list(shown) == [*of_list, *of_one]
+    assert is_time(shown["created"])
+    assert is_time(shown["changed"])
+    assert shown["ended"] is None or is_time(shown["ended"])
+
+
+def is_time(text: object) -> bool:
+    return re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", str(text)) is not None
+
+
+def test_a_turn_in_a_list_is_as_its_page_says(desk: Desk) -> None:
+    desk.asking()
+    [shown] = desk.afl("list")
+    assert list(shown) == keys(section_of("`afl turns list`"))
+    assert is_time(shown["created"])
+    assert (shown["state"], shown["attempt"], shown["entries"]) == ("waiting", 1, 1)
+
+
+def test_whoever_acts_is_shown_the_turn_as_its_page_says(desk: Desk) -> None:
+    asking, doubting = desk.asking_of("two"), desk.doubting()
+    assert desk.afl("show", asking)["turn"]["waiting"]["question"] == "which one?"
+    for shown in (
+        desk.afl("answer", asking, "red"),
+        desk.afl("settle", doubting, "done"),
+        desk.afl("resume", doubting),
+        desk.afl("cancel", asking),
+    ):
+        assert_is_a_turn(shown)
+        assert shown["waiting"] is None
+
+
+def test_a_turn_that_is_done_is_shown_with_its_answer(desk: Desk) -> None:
+    record = desk.store.accept(NewTurn("shop", encode({"say": "hi"})))
+    claim = desk.store.begin(record.id, "one", 30_000).claim
+    desk.store.finish(claim, Ending(TurnState.DONE, result=encode({"say": "bye"})))
+    shown = desk.afl("show", record.id)["turn"]
+    assert_is_a_turn(shown)
+    assert (shown["state"], shown["result"]) == ("done", {"say": "bye"})
+    assert is_time(shown["ended"])
+
+
+def test_effects_are_as_their_page_says(desk: Desk) -> None:
+    desk.doubting()
+    [shown] = desk.afl("effects")
+    assert list(shown) == keys(section_of("`afl turns effects`"))
+    assert is_time(shown["since"])
 
 
 def test_a_question_is_answered_with_json_or_text(desk: Desk) -> None:

@@ -6,13 +6,12 @@ Nothing is opened and nothing is created here.
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 
+from afl.db.urls import has_scheme
 from afl.errors import ConfigurationError, UsageError
 
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # two letters or more: C:\ is a drive
-_FORMS = "expected sqlite:///relative/path.db, sqlite:////absolute/path.db or a plain path"
+_FORMS = "expected sqlite:///relative/path.db or sqlite:////absolute/path.db"
 
 
 def database_path(address: str | os.PathLike[str]) -> str:
@@ -21,7 +20,7 @@ def database_path(address: str | os.PathLike[str]) -> str:
     Raises ConfigurationError if the address is malformed, or names what cannot be a file.
     """
     text = os.fspath(address)
-    path = _path_of_url(text) if isinstance(address, str) and _SCHEME.match(text) else text
+    path = _path_of_url(text) if isinstance(address, str) and has_scheme(text) else text
     if ":memory:" in path:
         raise ConfigurationError(
             f"{text!r}: a database in memory cannot be shared between threads and processes; "
@@ -52,10 +51,18 @@ def _path_of_url(url: str) -> str:
         raise ConfigurationError(f"{url!r} is not the address of a SQLite database; {_FORMS}")
     rest = url.partition(":")[2]
     if not rest.startswith("///"):
-        raise ConfigurationError(f"{url!r} needs three slashes after sqlite: and a path; {_FORMS}")
+        raise ConfigurationError(
+            f"{url!r} needs three slashes after sqlite: and a path; {_FORMS}{_meant(rest)}"
+        )
     if "?" in rest or "#" in rest:
         raise ConfigurationError(f"{url!r}: a sqlite: URL takes no options; {_FORMS}")
     return rest[3:]
+
+
+def _meant(rest: str) -> str:
+    path = rest.removeprefix("//")
+    is_file = bool(path.strip("/")) and ":memory:" not in path
+    return f"; did you mean sqlite:///{path}?" if is_file else ""
 
 
 def _require_place(path: str) -> None:
