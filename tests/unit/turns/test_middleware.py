@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
+from datetime import UTC, datetime
 from typing import Any
 
 import httpx2 as httpx
@@ -359,6 +360,22 @@ def test_a_function_acts_once_for_each_key() -> None:
         charge(30)
         charge(30)
     assert charged == [30, 30]
+
+
+def test_a_function_gives_the_same_the_first_time_and_later() -> None:
+    @idempotent(IdempotencyStore(MemoryCells()))
+    def charge() -> Any:
+        return {"lines": (1, 2), "at": datetime(2026, 1, 1, tzinfo=UTC)}
+
+    @idempotent(IdempotencyStore(MemoryCells()))
+    async def charge_later() -> Any:
+        return (1, 2)
+
+    first = charge(idempotency_key="k1")
+    assert first == charge(idempotency_key="k1")
+    assert first == {"lines": [1, 2], "at": "2026-01-01T00:00:00Z"}
+    for _ in range(2):
+        assert asyncio.run(charge_later(idempotency_key="k1")) == [1, 2]
 
 
 def test_a_function_that_raises_has_not_acted() -> None:

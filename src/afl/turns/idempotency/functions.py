@@ -14,7 +14,7 @@ from afl.errors import StoreUnavailable, UsageError
 from afl.turns.effects import current_effect
 from afl.turns.idempotency.api import Held, IdempotencyStore, Kept
 from afl.turns.idempotency.holding import AsyncKeeper, Keeper, begun, begun_async, keep
-from afl.turns.values import decode, digest, encode
+from afl.turns.values import as_kept, decode, digest, encode
 
 R = TypeVar("R")
 
@@ -26,9 +26,10 @@ def idempotent(
     callers give by that name.
 
     Without one, the key of the tool call that they are part of is used; outside of all tools the
-    call raises UsageError. Arguments and result must be JSON. The same key with the same arguments
-    gives the same result; with others it raises KeyReused. A call that raises has not acted, and
-    the next one does. Twins wait.
+    call raises UsageError. Arguments and result must be JSON, and what this gives is the value of
+    that JSON, also the first time: a tuple is a list, a dataclass a dict. The same key with the
+    same arguments gives the same result; with others it raises KeyReused. A call that raises has
+    not acted, and the next one does. Twins wait.
     """
 
     def decorate(function: Callable[..., R]) -> Callable[..., R]:
@@ -67,8 +68,7 @@ def _own_key(name: str) -> str:
 def _act(store: IdempotencyStore, held: Held, call: Callable[[], Any], clock: Clock) -> Any:
     with Keeper(store, held, clock) as keeper:
         try:
-            result = call()
-            answer = encode(result)
+            answer, result = as_kept(call())
         except BaseException:
             _release(store, keeper.stop())
             raise
@@ -81,8 +81,7 @@ async def _act_async(
 ) -> Any:
     async with AsyncKeeper(store, held) as keeper:
         try:
-            result = await call()
-            answer = encode(result)
+            answer, result = as_kept(await call())
         except BaseException:
             await asyncio.to_thread(_release, store, await keeper.stop())
             raise
