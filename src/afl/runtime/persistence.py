@@ -632,8 +632,7 @@ class HandlerStore(Protocol):
         """Make a registration and save it."""
 
     def save_handler_registration(self, registration: HandlerRegistration) -> None:
-        """Insert or replace by facet name. Raises `UsageError` if a short name would then fit
-        handlers of two namespaces: nobody could say which one is meant."""
+        """Insert or replace by facet name."""
 
     def get_handler_registration(self, facet_name: str) -> HandlerRegistration | None: ...
 

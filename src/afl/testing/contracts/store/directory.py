@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from afl.clock import FakeClock
-from afl.errors import Conflict, UsageError
+from afl.errors import Conflict
 from afl.runtime.entities import (
     HandlerRegistration,
     LogDefinition,
@@ -117,24 +117,11 @@ class DirectoryContract(StoreExam):
         assert store.delete_handler_registration("shop.Pay") is False
         assert store.list_handler_registrations() == []
 
-    def test_a_short_name_beside_two_namespaces_is_refused(self, store: PersistenceAPI) -> None:
-        store.register_handler("a.Pay", "a")
-        store.register_handler("b.Pay", "b")
-        with pytest.raises(UsageError):
-            store.register_handler("Pay", "c")
-        with pytest.raises(UsageError):
-            store.save_handler_registration(HandlerRegistration("Pay", "c"))
-        assert _names(store) == ["a.Pay", "b.Pay"]
-
-    def test_a_second_namespace_beside_a_short_name_is_refused(self, store: PersistenceAPI) -> None:
-        store.register_handler("Pay", "short")
-        store.register_handler("a.Pay", "a")
-        with pytest.raises(UsageError):
-            store.register_handler("b.Pay", "b")
-        assert _names(store) == ["Pay", "a.Pay"]
-        store.register_handler("a.Pay", "newer")
-        assert store.delete_handler_registration("Pay")
-        store.register_handler("b.Pay", "b")
+    def test_a_short_name_may_stand_beside_qualified_ones(self, store: PersistenceAPI) -> None:
+        """An exact name goes first, and the short one takes the rest: nothing is ambiguous."""
+        for name in ("b.Pay", "Pay", "a.Pay"):
+            store.register_handler(name, "shop")
+        assert _names(store) == ["Pay", "a.Pay", "b.Pay"]
 
     # Servers
 
