@@ -43,18 +43,20 @@ def test_who_began_earlier_does_not_take_a_lock_for_one_from_the_future(opened: 
 def test_a_lock_is_extended_and_released_in_the_transaction_that_took_it(opened: Opened) -> None:
     """Whose time is that of its beginning."""
     store = opened()
-    may_begin = threading.Event()
+    has_begun, may_end = threading.Event(), threading.Event()
 
     def first(_view: View) -> tuple[IterationChanges, None]:
-        assert may_begin.wait(PATIENCE_S)
+        has_begun.set()
+        assert may_end.wait(PATIENCE_S)
         return IterationChanges(), None
 
     store.decide_later(first)
+    assert has_begun.wait(PATIENCE_S)
     taken = Background(lambda: store.acquire_lock("key", 60_000), PATIENCE_S)
     _wait_for_queue(store, 1)
     extended = Background(lambda: store.extend_lock("key", 90_000), PATIENCE_S)
     _wait_for_queue(store, 2)
-    may_begin.set()
+    may_end.set()
     assert (taken.answer(), extended.answer()) == (True, True)
 
 
