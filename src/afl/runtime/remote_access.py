@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 from afl.clock import Clock
@@ -13,7 +13,7 @@ from afl.db.batching import Batching
 from afl.db.remote_bell import RemoteBell
 from afl.errors import StoreClosed, StoreMisused, StoreUnavailable
 from afl.ids import new_id
-from afl.runtime.persistence import Wake
+from afl.runtime.persistence import DEFAULT_TASK_LIST, Wake
 
 #: What asks the database.
 R = TypeVar("R")
@@ -70,6 +70,31 @@ class RemoteAccess(ABC, Generic[R]):
     @abstractmethod
     def _ask(self, question: Callable[[R], float]) -> float:
         """Ask the database something, outside of any transaction. Raises StoreUnavailable."""
+
+    @abstractmethod
+    def _work(self, names: Sequence[str], task_list: str) -> tuple[str, Callable[[R], float]]:
+        """What is rung for tasks of a list, and the question how long it is until one of these
+        names can be claimed."""
+
+    def wait_for_work(
+        self,
+        names: Sequence[str],
+        timeout: float | None = None,
+        *,
+        task_list: str = DEFAULT_TASK_LIST,
+        stop: threading.Event | None = None,
+    ) -> bool:
+        return self._wait(*self._work(names, task_list), timeout, stop)
+
+    def wait_for_news(
+        self,
+        names: Sequence[str],
+        timeout: float | None = None,
+        *,
+        task_list: str = DEFAULT_TASK_LIST,
+        stop: threading.Event | None = None,
+    ) -> Wake:
+        return self._wake(*self._work(names, task_list), timeout, stop)
 
     def _heard_as(self, topic: str) -> str:
         """What the bell rings for a topic."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 
 from afl.db.mongo import Reader, Transaction
@@ -10,7 +9,7 @@ from afl.runtime.entities import TaskDefinition
 from afl.runtime.mongo_store import queue, tasks
 from afl.runtime.mongo_store.access import Access
 from afl.runtime.mongo_store.holding import Holding
-from afl.runtime.persistence import DEFAULT_LEASE_MS, DEFAULT_TASK_LIST, Claim, Wake
+from afl.runtime.persistence import DEFAULT_LEASE_MS, DEFAULT_TASK_LIST, Claim
 
 
 class TaskPort(Access):
@@ -69,33 +68,11 @@ class TaskPort(Access):
             self.database.bell.nudge(tasks.work_topic(task.task_list_name))
         return task is not None
 
-    def wait_for_work(
-        self,
-        names: Sequence[str],
-        timeout: float | None = None,
-        *,
-        task_list: str = DEFAULT_TASK_LIST,
-        stop: threading.Event | None = None,
-    ) -> bool:
-        return self._wait(
-            tasks.work_topic(task_list), self._seconds_left(names, task_list), timeout, stop
-        )
-
-    def wait_for_news(
-        self,
-        names: Sequence[str],
-        timeout: float | None = None,
-        *,
-        task_list: str = DEFAULT_TASK_LIST,
-        stop: threading.Event | None = None,
-    ) -> Wake:
-        return self._wake(
-            tasks.work_topic(task_list), self._seconds_left(names, task_list), timeout, stop
-        )
-
-    def _seconds_left(self, names: Sequence[str], task_list: str) -> Callable[[Reader], float]:
+    def _work(self, names: Sequence[str], task_list: str) -> tuple[str, Callable[[Reader], float]]:
         wanted = queue.Wanted.of(names, task_list)
-        return lambda reader: queue.seconds_left(reader, wanted, self._now)
+        return tasks.work_topic(task_list), lambda reader: queue.seconds_left(
+            reader, wanted, self._now
+        )
 
 
 def _save_task(tx: Transaction, task: TaskDefinition) -> None:

@@ -185,54 +185,41 @@ def _asked(names: tuple[str, ...]) -> tuple[list[str], list[str], list[str]]:
     return known, [short_name(each) for each in known], list(filter(is_short, known))
 
 
-def claim(
-    reader: Reader,
-    wanted: Wanted,
-    limit: int,
-    owner: str,
-    lease_ms: int,
-    told: int | None,
-) -> list[TaskDefinition]:
-    sql = CLAIM if wanted.short_names else CLAIM_EXACT
-    return _claim(reader, sql, _given(wanted, limit, owner, lease_ms, told))
+Given = dict[str, Any]
 
 
-def claim_waiting(
-    reader: Reader,
-    wanted: Wanted,
-    limit: int,
-    owner: str,
-    lease_ms: int,
-    told: int | None,
-) -> list[TaskDefinition]:
-    """Without those of abandoned claims."""
-    sql = CLAIM_WAITING if wanted.short_names else CLAIM_WAITING_EXACT
-    return _claim(reader, sql, _given(wanted, limit, owner, lease_ms, told))
-
-
-def _claim(reader: Reader, sql: str, given: dict[str, Any] | None) -> list[TaskDefinition]:
-    return [] if given is None else _claimed(reader.query_all(sql, given))
-
-
-def fill(tx: Transaction, claiming: Claiming) -> None:
-    """Claim what a decision asks for, with the end of the transaction."""
-    wanted = Wanted.of(tuple(claiming.names), claiming.task_list)
-    given = _given(wanted, claiming.limit, claiming.owner, claiming.lease_ms, tx.told)
-    if given is not None:
-        sql = CLAIM_WAITING if wanted.short_names else CLAIM_WAITING_EXACT
-        tx.put_question(sql, given, lambda rows: claiming.fill(_claimed(rows)))
-
-
-def _given(
-    wanted: Wanted, limit: int, owner: str, lease_ms: int, told: int | None
-) -> dict[str, Any] | None:
+def given(wanted: Wanted, limit: int, owner: str, lease_ms: int, told: int | None) -> Given | None:
     """The values of a claim; None if nothing can be claimed."""
     limit = min(max(limit, 0), _MOST)
     if not limit or not wanted.names:
         return None
     # More than is wanted: of those some may be on their way to others.
-    given = {"limit": limit, "most": 2 * limit + 32, "owner": owner, "lease": lease_ms}
-    return {**wanted._asdict(), **given, "told": told}
+    values = {"limit": limit, "most": 2 * limit + 32, "owner": owner, "lease": lease_ms}
+    return {**wanted._asdict(), **values, "told": told}
+
+
+def claim(
+    reader: Reader, wanted: Wanted, values: Given | None, *, is_told: bool
+) -> list[TaskDefinition]:
+    """Who is told of something new gets nothing of abandoned claims."""
+    if values is None:
+        return []
+    if is_told:
+        return _claimed(reader.query_all(_claim_waiting(wanted), values))
+    return _claimed(reader.query_all(CLAIM if wanted.short_names else CLAIM_EXACT, values))
+
+
+def fill(tx: Transaction, claiming: Claiming) -> None:
+    """Claim what a decision asks for, with the end of the transaction."""
+    wanted = Wanted.of(tuple(claiming.names), claiming.task_list)
+    values = given(wanted, claiming.limit, claiming.owner, claiming.lease_ms, tx.told)
+    if values is not None:
+        sql = _claim_waiting(wanted)
+        tx.put_question(sql, values, lambda rows: claiming.fill(_claimed(rows)))
+
+
+def _claim_waiting(wanted: Wanted) -> str:
+    return CLAIM_WAITING if wanted.short_names else CLAIM_WAITING_EXACT
 
 
 def _claimed(rows: Iterable[Row]) -> list[TaskDefinition]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 
 from afl.db.postgres import Reader
 from afl.errors import Conflict
 from afl.runtime.entities import TaskDefinition
-from afl.runtime.persistence import DEFAULT_LEASE_MS, DEFAULT_TASK_LIST, Claim, Wake
+from afl.runtime.persistence import DEFAULT_LEASE_MS, DEFAULT_TASK_LIST, Claim
 from afl.runtime.postgres_store import queue, tasks
 from afl.runtime.postgres_store.access import Access
 
@@ -50,10 +49,10 @@ class TaskPort(Access):
         is_told: bool = False,
     ) -> list[TaskDefinition]:
         wanted = queue.Wanted.of(task_names, task_list)
-        claim = queue.claim_waiting if is_told else queue.claim
+        given = queue.given(wanted, limit, owner or self.owner, lease_ms, self._told())
         for _ in range(_ATTEMPTS):
             try:
-                return self._read(claim, wanted, limit, owner or self.owner, lease_ms, self._told())
+                return self._read(queue.claim, wanted, given, is_told=is_told)
             except Conflict:
                 continue  # somebody took another task of the same step in the same moment
         return []
@@ -66,30 +65,8 @@ class TaskPort(Access):
     def release_task(self, claim: Claim, *, not_before: int = 0) -> bool:
         return self._write(tasks.release, claim, not_before)
 
-    def wait_for_work(
-        self,
-        names: Sequence[str],
-        timeout: float | None = None,
-        *,
-        task_list: str = DEFAULT_TASK_LIST,
-        stop: threading.Event | None = None,
-    ) -> bool:
-        return self._wait(
-            tasks.work_topic(task_list), self._seconds_left(names, task_list), timeout, stop
-        )
-
-    def wait_for_news(
-        self,
-        names: Sequence[str],
-        timeout: float | None = None,
-        *,
-        task_list: str = DEFAULT_TASK_LIST,
-        stop: threading.Event | None = None,
-    ) -> Wake:
-        return self._wake(
-            tasks.work_topic(task_list), self._seconds_left(names, task_list), timeout, stop
-        )
-
-    def _seconds_left(self, names: Sequence[str], task_list: str) -> Callable[[Reader], float]:
+    def _work(self, names: Sequence[str], task_list: str) -> tuple[str, Callable[[Reader], float]]:
         wanted = queue.Wanted.of(names, task_list)
-        return lambda reader: queue.seconds_left(reader, wanted, self._told())
+        return tasks.work_topic(task_list), lambda reader: queue.seconds_left(
+            reader, wanted, self._told()
+        )
