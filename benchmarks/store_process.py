@@ -26,6 +26,7 @@ from afl.runtime.agent_poller import AgentPoller, AgentPollerConfig
 from afl.runtime.claims import NextClaim
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.persistence import DEFAULT_TASK_LIST
+from afl.runtime.task_source import TaskSource
 from benchmarks.engine import NAME
 
 BATCH, SLOTS = 50, 100
@@ -73,11 +74,13 @@ Loop = Callable[[], object]
 def ours(url: str) -> Loop:
     store = open_store(url)
     evaluator = Evaluator(store)
+    source = TaskSource(store, evaluator, lambda: [NAME], lambda _: None)
     further = NextClaim(frozenset([NAME]), new_id(), task_list=DEFAULT_TASK_LIST)
 
     def loop() -> None:
         # Those who come second may get nothing though something is left.
-        while (tasks := store.claim_tasks([NAME], 1)) or store.wait_for_work([NAME], 0):
+        while (works := source.claim(1)) or store.wait_for_work([NAME], 0):
+            tasks = [each.task for each in works]
             while tasks:
                 tasks = evaluator.complete_task(tasks[0], tasks[0].data, claim=further)
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from afl.runtime.lifecycle import LoopGroup, Runnable
     from afl.runtime.persistence import PersistenceAPI
 
-_SCHEMES = ("memory", "sqlite", "postgresql", "mongodb", "mongodb+srv")
+_SCHEMES = ("memory", "sqlite", "postgresql", "postgres", "mongodb", "mongodb+srv")
 _FORMS = (
     "expected memory: for a store that dies with the process, sqlite:///relative/path.db, "
     "sqlite:////absolute/path.db, postgresql://user:password@host:5432/database or "

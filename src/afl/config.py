@@ -271,7 +271,7 @@ def setting(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreConfig:
     url: str = setting(
-        url_of("memory", "sqlite", "postgresql", "mongodb", "mongodb+srv"),
+        url_of("memory", "sqlite", "postgresql", "postgres", "mongodb", "mongodb+srv"),
         "sqlite:///./afl.db",
         "Where runs, tasks and turns are kept.",
         flag="--store",
@@ -459,7 +459,7 @@ class ServeConfig:
         port(), 8000, "Where turns are taken by HTTP; 0 is any free port.", flag="--port"
     )
     mailboxes: str = setting(
-        url_of("memory", "sqlite", "postgresql", "redis", "rediss", words=(UNSET,)),
+        url_of("memory", "sqlite", "postgresql", "postgres", "redis", "rediss", words=(UNSET,)),
         UNSET,
         "Where agents have the mailboxes that bear their names; `unset` is the store, or memory if "
         "there are no mailboxes in such a store.",

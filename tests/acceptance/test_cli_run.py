@@ -200,7 +200,7 @@ def test_a_catch_makes_good(command: Command, program: str) -> None:
         (["--handlers", "empty.py"], "there is no handler for t.Work in empty.py"),
         (["--store", "redis://x"], "store.url = 'redis://x' (flag --store)"),
         (["--store", "x.db"], "did you mean sqlite:///x.db?"),
-        (["--store", "postgres://h/db"], "did you mean postgresql:?"),
+        (["--store", "mongo://h/db"], "did you mean mongodb:?"),
         (["--resume", "x"], "--resume goes on with what the run began with"),
         (["--concurrency", "0"], "--concurrency"),
     ],

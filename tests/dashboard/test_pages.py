@@ -211,6 +211,14 @@ def test_steps_are_retried_and_tasks_given_up_by_programs(site: Site) -> None:
     assert api.get(f"/api/runs/{run}").json()["summary"]["error"]["message"] == "enough"
 
 
+def test_a_task_that_somebody_does_cannot_be_given_up_now(site: Site) -> None:
+    run = site.submit()
+    [task] = site.store.get_tasks_by_runner(run)
+    site.store.claim_tasks([task.name], 1)
+    refused = site.api().post(f"/api/tasks/{task.uuid}/discard", json={})
+    assert (refused.status_code, refused.json()["type"].endswith("not-now")) == (409, True)
+
+
 def test_editing_a_handler_keeps_what_the_form_does_not_show(site: Site) -> None:
     (site.folder / "greet.py").write_text("def handle(payload): ...")
     new = NewHandler("t.Greet", str(site.folder / "greet.py"), retry_max=3, requirements=["x"])

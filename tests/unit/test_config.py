@@ -242,15 +242,22 @@ def test_all_bad_values_are_reported_together(folder: Path) -> None:
         "  log.format = 'xml' (environment AFL_LOG_FORMAT): expected one of auto, json, console",
         "  language.strict = 'perhaps' (environment AFL_LANGUAGE_STRICT): expected true or false",
         "  store.url = 'mysql://h' (flag --store): expected a URL that starts with "
-        "memory:, sqlite:, postgresql:, mongodb:, mongodb+srv:",
+        "memory:, sqlite:, postgresql:, postgres:, mongodb:, mongodb+srv:",
     ]
+
+
+def test_the_short_name_of_postgresql_that_platforms_give_is_taken(folder: Path) -> None:
+    url = "postgres://u@h/db"
+    environ = {"AFL_STORE_URL": url, "AFL_SERVE_MAILBOXES": url}
+    loaded = load_config(environ=environ, directory=folder)
+    assert (loaded.store.url, loaded.serve.mailboxes) == (url, url)
 
 
 def test_a_url_that_is_none_says_what_was_probably_meant(folder: Path) -> None:
     text = problems(environ={"AFL_STORE_URL": "x.db"}, directory=folder)
     assert text.endswith("mongodb:, mongodb+srv:; did you mean sqlite:///x.db?")
-    text = problems(flags={"store.url": "postgres://u:hunter2@h/db"}, directory=folder)
-    assert text.endswith("mongodb:, mongodb+srv:; did you mean postgresql:?")
+    text = problems(flags={"store.url": "mongo://u:hunter2@h/db"}, directory=folder)
+    assert text.endswith("mongodb:, mongodb+srv:; did you mean mongodb:?")
     assert "hunter2" not in text
 
 

@@ -11,7 +11,11 @@ from afl.errors import NotFound
 from afl.gateway import problems
 from afl.gateway.problems import Kind, Problem, problem_of
 from afl.log import get_logger
-from afl.runtime.errors import InvalidRunStateError, InvalidStepStateError
+from afl.runtime.errors import (
+    InvalidRunStateError,
+    InvalidStepStateError,
+    InvalidTaskStateError,
+)
 from afl.turns.errors import TurnNotFound
 
 _log = get_logger(__name__)
@@ -23,7 +27,7 @@ NO_STORE = problems.NO_STORE
 #: Seconds after which a page that found no store looks again.
 AGAIN_S = 3
 
-_CONFLICTS = (InvalidRunStateError, InvalidStepStateError)
+_CONFLICTS = (InvalidRunStateError, InvalidStepStateError, InvalidTaskStateError)
 
 
 def told(error: Exception) -> Problem | None:

@@ -56,6 +56,9 @@ _log = get_logger(__name__)
 #: Deliveries without an end after which a task is taken for one that kills its worker.
 MAX_DELIVERIES = 5
 
+#: For so long, who got all that it asked for asks only for what is new: nothing else is urgent.
+_LOOK_S = 0.1
+
 #: What a task gives that has recorded its end by itself.
 _RECORDED = object()
 
@@ -158,6 +161,9 @@ class TaskSource:
         self._clock = clock
         #: Whether something new was announced, and nobody has looked what.
         self._is_told = False
+        #: Until when, by the monotonic clock, a claim of one needs no look at retries that have
+        #: become due and at what others have abandoned: there was one a moment ago.
+        self._is_known_until = 0.0
         #: The names of the last claim, and what was asked for along with results since.
         self._next: tuple[Sequence[str], dict[Room, NextClaim]] = ((), {})
 
@@ -171,7 +177,9 @@ class TaskSource:
         names = self._names()
         if not names:
             return []
-        is_told, self._is_told = self._is_told, False
+        asked_at = self._clock.monotonic()
+        is_known = limit == 1 and asked_at < self._is_known_until
+        is_told, self._is_told = self._is_told or is_known, False
         tasks = self._store.claim_tasks(
             names,
             limit,
@@ -180,6 +188,10 @@ class TaskSource:
             lease_ms=self._lease_ms,
             is_told=is_told,
         )
+        if len(tasks) < limit:
+            self._is_known_until = 0.0
+        elif not is_told:
+            self._is_known_until = asked_at + _LOOK_S
         return [TaskWork(each) for each in tasks]
 
     def wait(self, timeout: float | None, stop: threading.Event) -> bool:

@@ -500,6 +500,48 @@ def test_an_outage_while_giving_back_can_be_tried_again(bench: Bench) -> None:
     assert source.fail(work, NotNow("locked")).result() == []
 
 
+class Asked(MemoryStore):
+    """Notes which claims were without a look."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        super().__init__(clock)
+        self.were_told: list[bool] = []
+
+    def claim_tasks(self, *args: Any, **options: Any) -> list[TaskDefinition]:
+        self.were_told.append(options["is_told"])
+        return super().claim_tasks(*args, **options)
+
+
+@pytest.fixture
+def asked(bench: Bench) -> Asked:
+    bench.store = Asked(bench.clock)
+    bench.evaluator = Evaluator(bench.store)
+    bench.source = bench.source_of("me")
+    bench.submit("Many", ns=list(range(9)))
+    return bench.store
+
+
+def test_who_got_all_that_it_asked_for_looks_only_now_and_then(bench: Bench, asked: Asked) -> None:
+    for _ in range(2):
+        bench.claim()
+    bench.clock.advance(0.2)
+    for _ in range(2):
+        bench.claim()
+    assert asked.were_told == [False, True, False, True]
+
+
+def test_who_got_less_than_it_asked_for_looks_the_next_time(bench: Bench, asked: Asked) -> None:
+    for limit in (1, 1, 7, 1, 1):
+        bench.source.claim(limit)
+    assert asked.were_told == [False, True, False, True, False]
+
+
+def test_a_claim_of_many_always_looks(bench: Bench, asked: Asked) -> None:
+    for _ in range(3):
+        assert len(bench.source.claim(2)) == 2
+    assert asked.were_told == [False, False, False]
+
+
 # Tasks of the runtime itself
 
 

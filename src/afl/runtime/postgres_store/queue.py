@@ -162,6 +162,7 @@ CLAIM_WAITING_EXACT, CLAIM_WAITING = f"{_for_exact()},\n{_CLAIM}", f"{_for_all()
 LEFT_EXACT, LEFT = f"{_FOR_EXACT}\n{_left('asked')}", f"{_FOR_ALL}\n{_left('asked', 'fitting')}"
 
 _MOST = 100_000  # in one commit
+_FEW_SPARE = 8
 
 
 class Wanted(NamedTuple):
@@ -188,13 +189,21 @@ def _asked(names: tuple[str, ...]) -> tuple[list[str], list[str], list[str]]:
 Given = dict[str, Any]
 
 
-def given(wanted: Wanted, limit: int, owner: str, lease_ms: int, told: int | None) -> Given | None:
-    """The values of a claim; None if nothing can be claimed."""
+def given(
+    wanted: Wanted,
+    limit: int,
+    owner: str,
+    lease_ms: int,
+    told: int | None,
+    *,
+    spare: int = 32,
+) -> Given | None:
+    """The values of a claim, which looks at `spare` more than it may have to: of those that wait
+    some may be on their way to others. None if nothing can be claimed."""
     limit = min(max(limit, 0), _MOST)
     if not limit or not wanted.names:
         return None
-    # More than is wanted: of those some may be on their way to others.
-    values = {"limit": limit, "most": 2 * limit + 32, "owner": owner, "lease": lease_ms}
+    values = {"limit": limit, "most": 2 * limit + spare, "owner": owner, "lease": lease_ms}
     return {**wanted._asdict(), **values, "told": told}
 
 
@@ -212,7 +221,10 @@ def claim(
 def fill(tx: Transaction, claiming: Claiming) -> None:
     """Claim what a decision asks for, with the end of the transaction."""
     wanted = Wanted.of(tuple(claiming.names), claiming.task_list)
-    values = given(wanted, claiming.limit, claiming.owner, claiming.lease_ms, tx.told)
+    # Who gets nothing here asks again, and thoroughly.
+    values = given(
+        wanted, claiming.limit, claiming.owner, claiming.lease_ms, tx.told, spare=_FEW_SPARE
+    )
     if values is not None:
         sql = _claim_waiting(wanted)
         tx.put_question(sql, values, lambda rows: claiming.fill(_claimed(rows)))
