@@ -19,7 +19,12 @@ from afl.runtime.entities import (
     TaskDefinition,
     TaskState,
 )
-from afl.runtime.errors import InvalidTaskStateError, StaleFence, TaskNotFoundError
+from afl.runtime.errors import (
+    InvalidStepStateError,
+    InvalidTaskStateError,
+    StaleFence,
+    TaskNotFoundError,
+)
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.script_executor import ScriptExecutor
@@ -162,6 +167,33 @@ def test_nothing_is_retried_that_did_not_ask(any_store: PersistenceAPI, program:
     bench = Bench(any_store, program, "Plain")
     bench.evaluator.fail_task(bench.claim(), "not now", retry=RetryPolicy())
     assert bench.state == RunnerState.FAILED
+
+
+# Operators who end steps
+
+
+def test_a_step_that_asks_nobody_is_given_no_end(
+    any_store: PersistenceAPI, program: Program
+) -> None:
+    bench = Bench(any_store, program, "Plain")
+    root = any_store.get_workflow_root(bench.run_id)
+    assert root is not None
+    with pytest.raises(InvalidStepStateError, match="expected state.EventTransmit"):
+        bench.evaluator.continue_step(root.id, {"r": 1})
+    with pytest.raises(InvalidStepStateError, match="expected state.EventTransmit"):
+        bench.evaluator.fail_step(root.id, "no")
+
+
+def test_a_step_that_had_its_result_cannot_fail(
+    any_store: PersistenceAPI, program: Program
+) -> None:
+    bench = Bench(any_store, program, "Plain")
+    task = bench.claim()
+    bench.evaluator.complete_task(task, {"sum": 1, "carry": False})
+    bench.evaluator.continue_step(StepId(task.step_id), {"sum": 2, "carry": False})
+    with pytest.raises(InvalidStepStateError, match="it had its result before"):
+        bench.evaluator.fail_step(StepId(task.step_id), "no")
+    assert bench.evaluator.result(bench.run_id).outputs == {"r": 1}
 
 
 # Parts of results that never came

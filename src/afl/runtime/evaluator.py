@@ -297,20 +297,25 @@ class Evaluator:
 
         def act(context: ExecutionContext) -> None:
             step = context.require(step_id)
-            if self._is_waiting(step):
+            if self._is_waiting(context, step):
                 self._accept(context, step, context.task(task_id_of(step_id)), values)
 
         self._decide_on_step(step_id, act)
 
     def fail_step(self, step_id: StepId, error_message: str) -> None:
-        """End a waiting step in error; a task that somebody has claimed is ended with it."""
+        """End a waiting step in error; a task that somebody has claimed is ended with it.
+
+        Raises StepNotFoundError; InvalidStepStateError, also once the step has gone on.
+        """
 
         def act(context: ExecutionContext) -> None:
             step = context.require(step_id)
-            if self._is_waiting(step):
-                task = context.task(task_id_of(step_id))
-                failure = StepFailure(error_message)
-                self._refuse(context, step, task, failure, TaskState.FAILED)
+            if not self._is_waiting(context, step):
+                raise InvalidStepStateError(
+                    step.id, step.state, StepState.EVENT_TRANSMIT, "it had its result before"
+                )
+            task = context.task(task_id_of(step_id))
+            self._refuse(context, step, task, StepFailure(error_message), TaskState.FAILED)
 
         self._decide_on_step(step_id, act)
 
@@ -441,7 +446,7 @@ class Evaluator:
             raise StaleFence(task.uuid, task.fence, found)
         return stored
 
-    def _is_waiting(self, step: StepDefinition) -> bool:
+    def _is_waiting(self, context: ExecutionContext, step: StepDefinition) -> bool:
         """Whether a step waits for a result. False if it had one; raises if it cannot have any."""
         if step.state == StepState.EVENT_TRANSMIT:
             return True
@@ -449,7 +454,8 @@ class Evaluator:
             raise InvalidStepStateError(
                 step.id, step.state, StepState.EVENT_TRANSMIT, "retry_step brings it back"
             )
-        if step.state == StepState.CREATED or step.is_block:
+        if context.task(task_id_of(step.id)) is None:
+            # A block, a workflow, a step of a facet that asks nobody.
             raise InvalidStepStateError(step.id, step.state, StepState.EVENT_TRANSMIT)
         return False
 
