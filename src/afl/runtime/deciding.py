@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from afl.clock import Clock
-from afl.errors import StoreClosed, StoreUnavailable
+from afl.errors import StoreClosed, StoreError, StoreUnavailable
 from afl.log import get_logger
 from afl.runtime.batches import Act, Batch, Group, Result, context_of
 from afl.runtime.claims import NextClaim
@@ -205,6 +205,9 @@ class Decisions:
         except StaleFence as lost:
             # Cancelled, or done by somebody else: not the affair of whoever waits here.
             _log.warning("late_result_dropped", task=task.uuid, reason=str(lost))
+        except StoreError as error:
+            # What led to it is committed all the same. Once its lease is over, others do it.
+            _log.warning("script_left_to_others", task=task.uuid, error=str(error))
 
     def _follow_once(self, batch: Batch, context: ExecutionContext) -> None:
         """Results of one run have one context, and its end is followed once."""

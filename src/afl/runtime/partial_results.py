@@ -98,6 +98,8 @@ class LoopParts:
         done: Future[None] = Future()
 
         def record() -> None:
+            if not done.set_running_or_notify_cancel():
+                return  # nobody wants it any more
             try:
                 self._write(part)
             except BaseException as error:

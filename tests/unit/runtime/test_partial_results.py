@@ -16,7 +16,7 @@ from afl.runtime.agent_poller import AgentPoller
 from afl.runtime.dispatch import HandlerContext
 from afl.runtime.json_values import NotJson
 from afl.runtime.memory_store import MemoryStore
-from afl.runtime.partial_results import LoopParts, written_patiently
+from afl.runtime.partial_results import _THREADS, LoopParts, written_patiently
 from afl.runtime.task_source import TaskWork
 from afl.work.attempts import Attempt
 
@@ -30,8 +30,10 @@ class Writer:
         self.threads: set[threading.Thread] = set()
         self.may_write = threading.Event()
         self.may_write.set()
+        self.has_begun = threading.Event()
 
     def __call__(self, values: Mapping[str, Any]) -> None:
+        self.has_begun.set()
         assert self.may_write.wait(PATIENCE_S)
         self.threads.add(threading.current_thread())
         problem = self.problems.pop(0) if self.problems else None
@@ -95,6 +97,35 @@ def test_what_nobody_wants_any_more_is_given_up() -> None:
 
     asyncio.run(handle())
     assert len(write.written) <= 1
+
+
+def test_giving_up_what_is_being_recorded_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
+    write = Writer()
+    write.may_write.clear()
+
+    async def handle() -> None:
+        parts = LoopParts(write, "shop.Weigh")
+        parts.add({"grams": 1})
+        while not write.has_begun.is_set():
+            await asyncio.sleep(0)
+        parts.give_up()
+        with pytest.raises(asyncio.CancelledError):
+            await parts.settled()
+        write.may_write.set()
+        await all_threads_used()
+
+    asyncio.run(handle())
+    assert write.written == [{"grams": 1}]
+    assert not caplog.messages
+
+
+async def all_threads_used() -> None:
+    """Each thread that records parts has done with what it did before."""
+    meeting = threading.Barrier(_THREADS, timeout=PATIENCE_S)
+    all_parts = [LoopParts(lambda _: meeting.wait(), "shop.Weigh") for _ in range(_THREADS)]
+    for each in all_parts:
+        each.add({})
+    await asyncio.gather(*(each.settled() for each in all_parts))
 
 
 def test_what_no_step_can_hold_is_refused_at_once() -> None:

@@ -1,7 +1,9 @@
 """Scripts: Python in a program. They are work outside of the engine, like events.
 
-A script becomes a task of the runtime itself, claimed by the evaluator that created it, so that no
-other takes it as long as that lives. If it dies, the lease lapses and another evaluator runs it.
+A script becomes a task of the runtime itself. A worker whose result leads to one does it as it does
+other tasks, so that none of its results waits for it. Where there is no worker, the evaluator that
+created it has claimed it, so that no other takes it as long as that lives; if it dies, the lease
+lapses and another evaluator runs it.
 """
 
 from __future__ import annotations
@@ -65,10 +67,16 @@ def request_script(
     task = new_task(step, context, SCRIPT_TASK, SCRIPT_DATA, data)
     # Not the id of the step: an event facet has an event behind its script.
     task.uuid = task.idempotency_key = script_task_id(step.id)
-    if not context.is_paused:
-        task = claimed(task, context.owner, context.now, DEFAULT_LEASE_MS)
-        context.scripts.append(task)
+    if context.is_paused or _is_for_worker(context):
+        context.queue_task(task)
+        return
+    task = claimed(task, context.owner, context.now, DEFAULT_LEASE_MS)
+    context.scripts.append(task)
     context.add_task(task)
+
+
+def _is_for_worker(context: ExecutionContext) -> bool:
+    return context.next_claim is not None and context.next_claim.wants(SCRIPT_TASK)
 
 
 def scripts_are_off() -> StepFailure:
