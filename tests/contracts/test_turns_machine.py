@@ -202,7 +202,7 @@ ALL_MISTAKES = [
 ]
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(3600 if IS_STORM else 300)
 @pytest.mark.parametrize(
     ("module", "rule", "mistake"),
     [pytest.param(*each, id=each[-1].__name__) for each in ALL_MISTAKES],
@@ -212,4 +212,5 @@ def test_the_machine_finds_a_store_whose_turns_are(
 ) -> None:
     monkeypatch.setattr(module, rule, mistake)
     with pytest.raises((AssertionError, ExceptionGroup)):
-        search(MemoryMachine, 3000)  # far more than it takes
+        # Far more than it takes: the one that is hardest to find takes some 600.
+        search(MemoryMachine, 20_000)
