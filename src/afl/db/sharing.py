@@ -84,6 +84,7 @@ class Registry(Generic[H]):
         Raises ConfigurationError if it is open already with other settings.
         """
         with self._lock:
+            self._forget_closed()
             found, known = self._open.get(address, (None, ()))
             if found is not None and found.hold():
                 if known == settings:
@@ -96,6 +97,10 @@ class Registry(Generic[H]):
             made = make()
             self._open[address] = (made, settings)
             return made
+
+    def _forget_closed(self) -> None:
+        for address in [each for each, (held, _) in self._open.items() if held.is_closed]:
+            del self._open[address]
 
     def _forget_all(self) -> None:
         # Not closed: the connections are the parent's. Kept alive, because what is collected

@@ -16,7 +16,7 @@ _log = get_logger(__name__)
 #: Whoever has it looks for old runs until it is over: one process of all that share a store.
 LOCK = "afl.retention"
 INTERVAL_S = 3600.0
-#: A stop waits for one commit at most.
+#: A stop waits for so many at most.
 _AT_ONCE = 10
 #: Signs of life while there is nothing to do.
 _BEAT_S = 10.0

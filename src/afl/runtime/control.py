@@ -143,7 +143,8 @@ def discard(context: ExecutionContext, task_id: str, reason: str) -> bool:
     task = context.task(task_id)
     if task is None:
         raise TaskNotFoundError(task_id)
-    given_up = discarded(task, context.now, reason)
+    # Of now, not of the beginning: the task may have been claimed since.
+    given_up = discarded(task, context.view.now_ms(), reason)
     if given_up is None:
         return False
     context.move_task(given_up)

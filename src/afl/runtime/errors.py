@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from afl.error_text import kind_of, storable, text_of
 from afl.errors import AflError, Conflict, NotFound, UsageError
-from afl.runtime.error_text import kind_of, storable, text_of
 
 
 class StepFailure(AflError):  # noqa: N818 - what happened is what callers read

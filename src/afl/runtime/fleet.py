@@ -21,11 +21,11 @@ from pathlib import Path
 from afl import telemetry
 from afl.backoff import Backoff, format_duration
 from afl.clock import SYSTEM_CLOCK, Clock
+from afl.error_text import kind_of, text_of
 from afl.errors import StoreClosed, StoreError
 from afl.ids import new_id
 from afl.log import get_logger
 from afl.runtime.entities import HandledCount, ServerDefinition, ServerState
-from afl.runtime.error_text import kind_of, text_of
 from afl.runtime.persistence import PersistenceAPI
 
 _log = get_logger(__name__)

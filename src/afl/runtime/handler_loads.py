@@ -15,8 +15,8 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from afl.clock import Clock
+from afl.error_text import text_of
 from afl.runtime.entities import HandlerRegistration
-from afl.runtime.error_text import text_of
 from afl.runtime.loading import Handler
 from afl.runtime.registrations import (
     LOAD_LIMIT_S,

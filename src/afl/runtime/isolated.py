@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from afl.clock import SYSTEM_CLOCK, now_ms
+from afl.error_text import kind_of, message_of, text_of
 from afl.runtime import tracing
 from afl.runtime.dispatch import HandlerContext, invoke
 from afl.runtime.entities import HandlerRegistration, Isolation, TaskDefinition
-from afl.runtime.error_text import kind_of, message_of, text_of
 from afl.runtime.json_values import json_object
 from afl.runtime.loading import Handler
 from afl.runtime.registrations import HandlerLoadError, RegistrationLoader

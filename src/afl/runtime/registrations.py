@@ -11,10 +11,10 @@ from types import ModuleType
 from typing import Any, TypeGuard, TypeVar
 
 from afl.backoff import format_duration, parse_duration
+from afl.error_text import kind_of, message_of
 from afl.errors import AflError, ConfigurationError, UsageError
 from afl.runtime.claims import RetryPolicy
 from afl.runtime.entities import HandlerRegistration, Isolation, OnLost
-from afl.runtime.error_text import kind_of, message_of
 from afl.runtime.handler_modules import MODULES, Places, checksum_of, find, verified
 from afl.runtime.loading import Handler
 

@@ -59,7 +59,7 @@ def _do(request: dict[str, Any], speaker: _Speaker) -> None:
 
 def _described(error: BaseException) -> dict[str, str | None]:
     """Whatever was raised: what cannot be said would end this process, and look like a crash."""
-    from afl.runtime.error_text import kind_of, message_of, trace_of  # most work does not fail
+    from afl.error_text import kind_of, message_of, trace_of  # most work does not fail
 
     return {
         "type": kind_of(error),
@@ -70,7 +70,7 @@ def _described(error: BaseException) -> dict[str, str | None]:
 
 
 def _place(error: BaseException) -> str | None:
-    from afl.runtime.error_text import storable
+    from afl.error_text import storable
     from afl.runtime.stacks import raised_at
 
     try:

@@ -14,9 +14,9 @@ from typing import Any, Protocol
 
 from afl.backoff import Backoff
 from afl.clock import Clock
+from afl.error_text import kind_of, text_of
 from afl.errors import AflError, StoreClosed, StoreUnavailable
 from afl.log import get_logger
-from afl.runtime.error_text import kind_of, text_of
 from afl.work.attempts import Attempt
 from afl.work.pool import PREFIX, join
 from afl.work.source import ClaimLost, Recording, Room, Source

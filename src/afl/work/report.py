@@ -8,9 +8,9 @@ from typing import Generic, Protocol, TypeVar
 
 from afl import telemetry
 from afl.clock import Clock
+from afl.error_text import kind_of, message_of
 from afl.errors import StoreError
 from afl.log import get_logger
-from afl.runtime.error_text import kind_of, message_of
 from afl.runtime.heartbeat import Heartbeat
 from afl.runtime.stacks import Place
 from afl.work.attempts import Attempt

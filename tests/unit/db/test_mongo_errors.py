@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from pymongo.errors import BulkWriteError, OperationFailure
+from pymongo.errors import BulkWriteError, DocumentTooLarge, OperationFailure
 
-from afl.db.mongo.errors import translated
+from afl.db.mongo.errors import errors_translated, meaning_of, refusing, translated
 from afl.errors import StoreMisused, StoreUnavailable
 
 
@@ -37,6 +37,17 @@ def test_what_the_server_calls_retryable_may_be_tried_again() -> None:
     labels = {"errorLabels": ["RetryableWriteError"]}
     told = translated(OperationFailure("not now", 1, labels), "mongodb://h:27017/db")
     assert isinstance(told, StoreUnavailable)
+
+
+def test_a_value_that_is_not_even_sent_is_called_too_large() -> None:
+    error = DocumentTooLarge("update command document too large")
+    with pytest.raises(DocumentTooLarge) as passed, refusing():
+        raise error
+    told = meaning_of(passed.value, "mongodb://h:27017/db")
+    assert isinstance(told, StoreMisused)
+    assert "larger than 16 MB" in str(told)
+    with pytest.raises(StoreMisused, match="larger than 16 MB"), errors_translated("mongodb://h"):
+        raise error
 
 
 def test_a_mistake_of_ours_stays_what_it_is() -> None:

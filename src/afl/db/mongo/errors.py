@@ -35,6 +35,8 @@ _PASSING = {
     **dict.fromkeys((251, 290), "the transaction was ended by the server; try again"),
     **dict.fromkeys((63, 150, 13388), "the cluster moves documents at this moment; try again"),
 }
+#: What the driver raises. A document that it does not even send is an error of its own kind.
+OF_DRIVER = (errors.PyMongoError, errors.DocumentTooLarge, OSError)
 _TRANSIENT, _UNKNOWN = "TransientTransactionError", "UnknownTransactionCommitResult"
 _RETRYABLE = "RetryableWriteError"
 
@@ -114,7 +116,7 @@ def too_large(place: str) -> StoreMisused:
 
 def meaning_of(error: BaseException, place: str) -> BaseException:
     """A new exception with its cause, if it has a meaning for the caller; else it itself."""
-    if not isinstance(error, errors.PyMongoError | OSError):
+    if not isinstance(error, OF_DRIVER):
         return error
     meaning = translated(error, place)
     if meaning is not error:
@@ -126,7 +128,7 @@ def meaning_of(error: BaseException, place: str) -> BaseException:
 def errors_translated(place: str) -> Iterator[None]:
     try:
         yield
-    except (errors.PyMongoError, OSError) as error:
+    except OF_DRIVER as error:
         meaning = translated(error, place)
         if meaning is error:
             raise
@@ -142,6 +144,8 @@ def refusing() -> Iterator[None]:
         raise not_text(error) from error
     except OverflowError as error:
         raise too_large_number() from error
+    except errors.DocumentTooLarge:
+        raise
     except InvalidDocument as error:
         raise StoreMisused(f"a field has a value of the wrong kind: {error}") from error
 

@@ -24,7 +24,14 @@ from afl.backoff import Backoff
 from afl.clock import SYSTEM_CLOCK
 from afl.db.batching import Batching, Request
 from afl.db.mongo.database import MAJORITY, MongoDatabase
-from afl.db.mongo.errors import is_duplicate, is_network, is_transient, is_unknown, meaning_of
+from afl.db.mongo.errors import (
+    OF_DRIVER,
+    is_duplicate,
+    is_network,
+    is_transient,
+    is_unknown,
+    meaning_of,
+)
 from afl.db.mongo.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -89,7 +96,7 @@ class Writer(Batching[Transaction]):
             request.value = request.fn(tx)
             tx.flush()
         except BaseException as error:  # also SystemExit: it is the request that ends, not we
-            if tx.has_written or isinstance(error, PyMongoError | OSError):
+            if tx.has_written or isinstance(error, OF_DRIVER):
                 raise
             request.error = error
         finally:

@@ -118,6 +118,15 @@ _WRONG_KIND = (
 )
 
 
+def _too_large(error: errors.ProgramLimitExceeded) -> StoreMisused:
+    if "index" in str(error):
+        return StoreMisused(f"a name or key is too long: {_text(error)}; use a shorter one")
+    return StoreMisused(
+        f"a record or value is larger than 1 GB, which is the most that PostgreSQL takes "
+        f"({_text(error)}); keep large values elsewhere and hand over where they are"
+    )
+
+
 @contextmanager
 def refusing() -> Iterator[None]:
     """Raise StoreMisused where a value cannot be kept; all else comes out as it is."""
@@ -128,7 +137,7 @@ def refusing() -> Iterator[None]:
     except (errors.NumericValueOutOfRange, OverflowError) as error:
         raise too_large_number() from error
     except errors.ProgramLimitExceeded as error:
-        raise StoreMisused(f"a name or key is too long: {error}; use a shorter one") from error
+        raise _too_large(error) from error
     except (*_WRONG_KIND, errors.ProgrammingError) as error:
         # What has a code and is none of these is about rights, tables or connections, not values.
         if error.sqlstate is not None and not isinstance(error, _WRONG_KIND):

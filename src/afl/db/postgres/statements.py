@@ -2,7 +2,8 @@
 """Changes of one row and of many.
 
 Many rows go to the server as one text of JSON, and are changed by one statement: sending, planning
-and answering a statement for each takes several times as long as changing its row.
+and answering a statement for each takes several times as long as changing its row. A text has an
+end: what is very large goes as several.
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ import msgspec
 
 from afl.db.postgres.text import is_plain, kept_names
 
+#: Far from the 1 GB at which the server closes the connection: it makes several others of a text.
+LONGEST = 64 * 1024 * 1024
+
 
 class Statement(NamedTuple):
     """The same change for one row and for many."""
@@ -23,12 +27,32 @@ class Statement(NamedTuple):
     #: The values of a row, in their order.
     names: tuple[str, ...]
 
-    def of(self, rows: Sequence[Sequence[Any]]) -> tuple[str, Any]:
+    def of(self, rows: Sequence[Sequence[Any]]) -> list[tuple[str, Any]]:
         """What to run for these rows, and with which parameters, as they are sent."""
         named = [dict(zip(self.names, row, strict=True)) for row in rows]
+        whole = self._of(named)
+        if len(named) == 1 or len(whole[1]["rows"]) <= LONGEST:
+            return [whole]
+        return [self._of(some) for some in _in_parts(named)]
+
+    def _of(self, named: list[dict[str, Any]]) -> tuple[str, Any]:
         if len(named) == 1:
             return self.one, kept_names(named[0])
         return self.many, {"rows": _text_of(named), "count": len(named)}
+
+
+def _in_parts(rows: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """By the length of their values; what is one text may be a little longer."""
+    parts: list[list[dict[str, Any]]] = [[]]
+    room = LONGEST
+    for row in rows:
+        size = sum(len(each) for each in row.values() if isinstance(each, str))
+        if size > room and parts[-1]:
+            parts.append([])
+            room = LONGEST
+        parts[-1].append(row)
+        room -= size
+    return parts
 
 
 def _text_of(rows: list[dict[str, Any]]) -> str:

@@ -86,7 +86,7 @@ class _Put(NamedTuple):
 
     def statements(self) -> list[tuple[str, Any]]:
         if isinstance(self.sql, Statement):
-            return [self.sql.of(self.rows)] if self.rows else []
+            return self.sql.of(self.rows) if self.rows else []
         return [(self.sql, each) for each in self.rows]
 
 
@@ -119,9 +119,13 @@ class Transaction(Reader):
             raise StoreMisused(_UNDONE)
         return self._now
 
+    @property
+    def clock(self) -> tuple[str, Parameters]:
+        """The question for the time at this moment: later than whatever a lock has let us see."""
+        return _CLOCK, {"told": self.told}
+
     def read_clock(self) -> int:
-        """The time at this moment: later than whatever a lock has let us see."""
-        ((now,),) = self.query_all(_CLOCK, {"told": self.told})
+        ((now,),) = self.query_all(*self.clock)
         return int(now)
 
     def execute(self, sql: str, parameters: Parameters = ()) -> int:
@@ -189,8 +193,8 @@ class Transaction(Reader):
         if self._is_begun:
             return super()._ask(puts)
         self._is_begun = True
-        clock = _Put(_CLOCK, [{"told": self.told}])
-        _, time, *answers = super()._ask([_BEGIN, clock, *puts])
+        sql, told = self.clock
+        _, time, *answers = super()._ask([_BEGIN, _Put(sql, [told]), *puts])
         self._now = int(time.rows[0][0])
         return answers
 

@@ -17,13 +17,15 @@ from typing import Any, NamedTuple, TypeAlias
 
 import psycopg
 from psycopg.adapt import PyFormat, Transformer
-from psycopg.errors import error_from_result
+from psycopg.errors import ProgramLimitExceeded, error_from_result
 from psycopg.pq import ConnStatus, ExecStatus, Format, PipelineStatus
 from psycopg.pq.abc import PGresult
 
 Row: TypeAlias = tuple[Any, ...]
 Parameters: TypeAlias = Sequence[Any] | Mapping[str, Any]
 
+#: The values of a statement, in bytes: at a message of 1 GB the server closes the connection.
+LARGEST = 2**30 - 4096
 #: Where a value goes, or a per cent sign that is one.
 _PLACE = re.compile(r"%(?:%|s|\((\w+)\)s)")
 
@@ -144,6 +146,9 @@ def _bound(values: Any, sql: str, parameters: Parameters) -> _Bound:
     if isinstance(parameters, Mapping):
         parameters = [parameters[each] for each in names]
     sent = values.dump_sequence(parameters, formats)
+    size = sum(len(each) for each in sent if each is not None)
+    if size > LARGEST:
+        raise ProgramLimitExceeded(f"{size} bytes for one statement, {LARGEST} are the most")
     return _Bound(text, tuple(values.types or ()), sent, values.formats or ())
 
 

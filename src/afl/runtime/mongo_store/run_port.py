@@ -6,7 +6,7 @@ import math
 import threading
 from functools import partial
 
-from afl.db.mongo import Reader, Transaction
+from afl.db.mongo import Document, Reader, Transaction
 from afl.runtime.entities import FlowDefinition, RunnerDefinition, WorkflowDefinition
 from afl.runtime.mongo_store import flows, pruning, runs
 from afl.runtime.mongo_store.access import Access
@@ -14,6 +14,7 @@ from afl.runtime.mongo_store.documents import NEWEST_FIRST
 from afl.runtime.mongo_store.flows import WORKFLOW_KIND
 from afl.runtime.mongo_store.holding import Holding
 from afl.runtime.persistence import Pruned
+from afl.runtime.rows.pruning import pause
 from afl.runtime.types import WorkflowId
 
 
@@ -55,11 +56,21 @@ class RunPort(Access):
         return self._wait(runs.run_topic(workflow_id), seconds_left, timeout, stop)
 
     def prune_runs(self, keep_ms: int, limit: int = 100) -> Pruned:
-        # A transaction for each: all of them together could last longer than one may.
-        found = self._read(pruning.outlived, keep_ms, limit, self._now)
-        removed = [self._write(pruning.remove, each) for each in found]
-        gone = [each for each in removed if each is not None]
-        return Pruned(len(gone), sum(steps for steps, _ in gone), sum(tasks for _, tasks in gone))
+        noted = self._read(pruning.noted, limit)
+        found = self._read(pruning.outlived, keep_ms, limit - len(noted), self._now)
+        return pruning.each_apart(self._prune_run, [*noted, *found])
+
+    def _prune_run(self, run: Document) -> Pruned:
+        piece = self._write(pruning.begin, run)
+        if piece is None:
+            return Pruned(0, 0, 0)
+        pieces = [piece]
+        while not pieces[-1].is_last:
+            pause()
+            pieces.append(self._read(pruning.remove_some, run))
+        if len(pieces) > 1:
+            self._write(pruning.end, run)
+        return Pruned(1, sum(each.steps for each in pieces), sum(each.tasks for each in pieces))
 
     # Flows
 

@@ -13,7 +13,7 @@ from typing import Any
 from afl.db.mongo import Collection, Index
 
 COMPONENT = "engine"
-VERSION = 1
+VERSION = 2
 
 STEPS, EVENTS, TASKS = "steps", "events", "tasks"
 RUNS, FLOWS, WORKFLOWS = "runners", "flows", "workflows"
@@ -21,6 +21,8 @@ LOGS, SERVERS, LOCKS = "logs", "servers", "locks"
 HANDLERS, SOURCES = "handler_registrations", "afl_sources"
 #: What decisions change that have read something for which no other document stands.
 GUARDS = "guards"
+#: Runs that are gone, and of which there are documents left.
+REMOVALS = "removals"
 
 _ENDED: dict[str, Any] = {"state": {"$in": ["completed", "failed", "cancelled"]}}
 #: Each index of tasks that wait, and the one of all by age, fits only who asks for the field that
@@ -110,4 +112,5 @@ COLLECTIONS = (
     Collection(HANDLERS),
     Collection(SOURCES, (Index("name", ("namespace_name", "version"), is_unique=True),)),
     Collection(GUARDS),
+    Collection(REMOVALS),
 )

@@ -78,7 +78,7 @@ def get(reader: Reader, task_id: str) -> TaskDefinition | None:
 def get_with_steps(reader: Reader, task_id: str) -> tuple[TaskDefinition, list[Document]] | None:
     """A task, and the documents of its step, of the blocks that step is in, and of what contains
     them if they end with it: who ends a task goes on with them, and asking once takes half as long
-    as asking for each."""
+    as asking for each. The task alone, if they are too large together for one answer."""
     for found in reader.aggregate(TASKS, [{"$match": {"_id": task_id}}, *_WITH_STEPS]):
         return KIND.record(found), found["steps"] + found["containers"]
     return None
@@ -88,7 +88,17 @@ def get_with_steps(reader: Reader, task_id: str) -> tuple[TaskDefinition, list[D
 #: are not read, because their parameters can be long.
 _IS_ENDING = {"$and": [{"$eq": ["$$this.pending", 1]}, {"$not": ["$$this.block_id"]}]}
 _ENDING = {"$filter": {"input": "$steps", "cond": _IS_ENDING}}
+
+
+def _size_of(field: str) -> Filter:
+    return {"$sum": {"$map": {"input": field, "in": {"$bsonSize": "$$this"}}}}
+
+
+#: What the server answers is one document, which has an end, and a little besides.
+_MOST_IN_ONE = 16 * 1024 * 1024 - 1024
+_FITS = {"$lte": [{"$add": ["$size", _size_of("$steps"), _size_of("$containers")]}, _MOST_IN_ONE]}
 _WITH_STEPS: list[Filter] = [
+    {"$set": {"size": {"$bsonSize": "$$ROOT"}}},
     {
         "$graphLookup": {
             "from": STEPS,
@@ -108,6 +118,7 @@ _WITH_STEPS: list[Filter] = [
             "as": "containers",
         }
     },
+    {"$set": {each: {"$cond": [_FITS, f"${each}", []]} for each in ("steps", "containers")}},
 ]
 
 
@@ -123,11 +134,6 @@ def of_run(reader: Reader, workflow_id: str) -> list[TaskDefinition]:
 def open_of_run(reader: Reader, workflow_id: WorkflowId) -> list[TaskDefinition]:
     is_open = {"state": {"$in": ["pending", "running"]}}
     return _in_order(_of_run(reader, workflow_id, is_open))
-
-
-def ids_of_run(reader: Reader, workflow_id: str) -> list[str]:
-    found = _of_run(reader, workflow_id, {}, [{"$project": {"_id": 1}}])
-    return [each["_id"] for each in found]
 
 
 def newest_of_run(reader: Reader, workflow_id: str, more: Filter, limit: int) -> list[Document]:

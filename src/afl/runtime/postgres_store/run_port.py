@@ -11,6 +11,7 @@ from afl.runtime.persistence import Pruned
 from afl.runtime.postgres_store import flows, pruning, runs
 from afl.runtime.postgres_store.access import Access
 from afl.runtime.postgres_store.flows import FLOWS, WORKFLOWS
+from afl.runtime.rows.pruning import in_portions
 from afl.runtime.types import WorkflowId
 
 
@@ -52,7 +53,7 @@ class RunPort(Access):
         return self._wait(runs.run_topic(workflow_id), seconds_left, timeout, stop)
 
     def prune_runs(self, keep_ms: int, limit: int = 100) -> Pruned:
-        return self._write(pruning.prune, keep_ms, limit)
+        return in_portions(lambda left: self._write(pruning.prune, keep_ms, left), limit)
 
     # Flows
 

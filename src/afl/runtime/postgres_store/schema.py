@@ -311,8 +311,20 @@ _LISTS = (
 
 _PHASES = ("ALTER TABLE afl_server ADD COLUMN phase text NOT NULL DEFAULT ''",)
 
+_REMOVALS = (
+    # Runs that are gone, and of which there are rows left.
+    """\
+CREATE TABLE afl_removal (
+    seq bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
+    uuid text NOT NULL UNIQUE,
+    workflow_id text NOT NULL,
+    flow_id text NOT NULL
+)""",
+)
+
 MIGRATIONS = history(
     Migration(1, "tables of the engine", (*_STEPS, *_TASKS, *_EVENTS, *_RUNS, *_FLOWS, *_OTHERS)),
     Migration(2, "lists in pages, and what servers have done", _LISTS),
     Migration(3, "phases of servers", _PHASES),
+    Migration(4, "runs that are removed piece by piece", _REMOVALS),
 )

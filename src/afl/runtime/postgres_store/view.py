@@ -25,16 +25,18 @@ class PostgresView:
     Ends with the decision it was given to.
     """
 
-    __slots__ = ("_at_hand", "_holding", "_tx")
+    __slots__ = ("_at_hand", "_holding", "_now", "_tx")
 
     def __init__(self, tx: Transaction, holding: Holding) -> None:
         self._tx = tx
         self._holding = holding
         #: Steps that came along with their task: each is given once, as a copy is.
         self._at_hand: dict[StepId, StepDefinition] = {}
+        #: The time after the last lock that may be compared with it.
+        self._now: int | None = None
 
     def now_ms(self) -> int:
-        return self._tx.now
+        return self._tx.now if self._now is None else self._now
 
     # Steps: safe to read while their run is locked, which most decisions see to first of all
 
@@ -71,7 +73,12 @@ class PostgresView:
     # Tasks
 
     def get_task(self, task_id: str) -> TaskDefinition | None:
-        held, around = self._tx.query_together((tasks.ONE_LOCKED, (task_id,)), _around([task_id]))
+        held, around, ((now,),) = self._tx.query_together(
+            (tasks.ONE_LOCKED, (task_id,)), _around([task_id]), self._tx.clock
+        )
+        # Somebody may have claimed it while we waited: to the time at our beginning, such a lease
+        # looks as if the clock had been set back.
+        self._now = int(now)
         self._keep_at_hand(around)
         return tasks.first_of(held)
 

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from afl.db.sqlite import Reader, Row, Transaction
-from afl.runtime.persistence import Pruned
+from afl.db.sqlite import Reader, Transaction
+from afl.runtime.rows.pruning import Outlived, Portion, Statements, remove
 
 _ENDED = "state IN ('completed', 'failed', 'cancelled')"  # the words of the indexes
 OLD = f"""SELECT end_time, seq, uuid, workflow_id, flow_id FROM run INDEXED BY run_ended
@@ -12,39 +12,45 @@ WHERE retain = 0 AND {_ENDED} AND end_time < ? ORDER BY end_time LIMIT ?"""
 EXPIRED = f"""SELECT end_time, seq, uuid, workflow_id, flow_id FROM run INDEXED BY run_retained
 WHERE retain > 0 AND {_ENDED} AND end_time + retain < ?
 ORDER BY end_time + retain LIMIT ?"""
+NOTED = "SELECT uuid, workflow_id, flow_id FROM removal ORDER BY seq LIMIT ?"
 
-STEPS = "DELETE FROM step WHERE workflow_id = ?"
-TASKS = """DELETE FROM task WHERE uuid IN (
-    SELECT id FROM step INDEXED BY step_run WHERE workflow_id = ?
-)"""
-STRAY_TASKS = "DELETE FROM task WHERE workflow_id = ? AND is_stray = 1"
-EVENTS = "DELETE FROM event WHERE workflow_id = ?"
-LOGS = "DELETE FROM log WHERE runner_id IN (?, ?)"
+
+_FIRST_STEPS = "FROM step INDEXED BY step_run WHERE workflow_id = ? ORDER BY seq LIMIT ?"
+
+
+def _some(table: str, condition: str) -> str:
+    return f"DELETE FROM {table} WHERE seq IN (SELECT seq FROM {table} WHERE {condition} LIMIT ?)"
+
+
+STATEMENTS = Statements(
+    tasks=f"DELETE FROM task WHERE uuid IN (SELECT id {_FIRST_STEPS})",
+    steps=f"DELETE FROM step WHERE seq IN (SELECT seq {_FIRST_STEPS})",
+    stray_tasks=_some("task", "workflow_id = ? AND is_stray = 1"),
+    events=_some("event", "workflow_id = ?"),
+    logs=_some("log", "runner_id IN (?, ?)"),
+    run="DELETE FROM run WHERE uuid = ?",
+    note="""INSERT INTO removal (uuid, workflow_id, flow_id) VALUES (?, ?, ?)
+ON CONFLICT (uuid) DO NOTHING""",
+    unnote="DELETE FROM removal WHERE uuid = ?",
+)
 UNUSED_FLOW = """DELETE FROM flow WHERE uuid = ? AND flow_name = ''
 AND NOT EXISTS (SELECT 1 FROM run WHERE run.flow_id = flow.uuid)"""
 
 
-def prune(tx: Transaction, keep_ms: int, limit: int, now: int) -> Pruned:
-    runs = _outlived(tx, keep_ms, limit, now)
-    steps = tasks = 0
-    for _end, seq, uuid, workflow_id, _flow in runs:
-        # Tasks first: they are found by their steps.
-        tasks += tx.execute(TASKS, (workflow_id,)) + tx.execute(STRAY_TASKS, (workflow_id,))
-        steps += tx.execute(STEPS, (workflow_id,))
-        tx.execute(EVENTS, (workflow_id,))
-        tx.execute(LOGS, (uuid, workflow_id))
-        tx.execute("DELETE FROM run WHERE seq = ?", (seq,))
-    for flow in {flow for *_others, flow in runs}:
+def prune(tx: Transaction, keep_ms: int, limit: int, now: int) -> Portion:
+    portion = remove(tx, STATEMENTS, _outlived(tx, keep_ms, max(limit, 0), now))
+    for flow in {run.flow_id for run in portion.removed}:
         _drop_unused(tx, flow)
-    return Pruned(len(runs), steps, tasks)
+    return portion
 
 
-def _outlived(reader: Reader, keep_ms: int, limit: int, now: int) -> list[Row]:
-    """Those that ended first."""
-    limit = max(limit, 0)
+def _outlived(reader: Reader, keep_ms: int, limit: int, now: int) -> list[Outlived]:
+    """Those that are half removed, then those that ended first."""
+    noted = reader.query_all(NOTED, (limit,))
     expired = reader.query_all(EXPIRED, (now, limit))
     old = reader.query_all(OLD, (now - keep_ms, limit))
-    return sorted([*expired, *old])[:limit]
+    ended = [row[2:] for row in sorted([*expired, *old])]
+    return [Outlived(*row) for row in [*noted, *ended][:limit]]
 
 
 def _drop_unused(tx: Transaction, flow_id: str) -> None:

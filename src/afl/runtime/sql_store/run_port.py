@@ -8,6 +8,7 @@ import threading
 from afl.db.sqlite import Reader
 from afl.runtime.entities import FlowDefinition, RunnerDefinition, WorkflowDefinition
 from afl.runtime.persistence import Pruned
+from afl.runtime.rows.pruning import in_portions
 from afl.runtime.sql_store import flows, pruning, runs
 from afl.runtime.sql_store.access import Access
 from afl.runtime.sql_store.flows import FLOWS, WORKFLOWS
@@ -52,7 +53,8 @@ class RunPort(Access):
         return self._wait(runs.run_topic(workflow_id), seconds_left, timeout, stop)
 
     def prune_runs(self, keep_ms: int, limit: int = 100) -> Pruned:
-        return self._write(lambda tx: pruning.prune(tx, keep_ms, limit, self.now_ms()))
+        now = self.now_ms()
+        return in_portions(lambda left: self._write(pruning.prune, keep_ms, left, now), limit)
 
     # Flows
 

@@ -300,9 +300,21 @@ _LISTS = (
 
 _PHASES = ("ALTER TABLE server ADD COLUMN phase TEXT NOT NULL DEFAULT ''",)
 
+_REMOVALS = (
+    # Runs that are gone, and of which there are rows left.
+    """\
+CREATE TABLE removal (
+    seq INTEGER PRIMARY KEY,
+    uuid TEXT NOT NULL UNIQUE,
+    workflow_id TEXT NOT NULL,
+    flow_id TEXT NOT NULL
+) STRICT""",
+)
+
 MIGRATIONS = history(
     Migration(1, "tables of the engine", (*_STEPS, *_TASKS, *_EVENTS, *_RUNS, *_FLOWS, *_OTHERS)),
     Migration(2, "what workers say and are told", _WORKERS),
     Migration(3, "lists in pages, and what servers have done", _LISTS),
     Migration(4, "phases of servers", _PHASES),
+    Migration(5, "runs that are removed piece by piece", _REMOVALS),
 )

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -16,6 +17,8 @@ from tests.unit.runtime.postgres_store.conftest import Opened
 
 from afl.db.postgres import Transaction
 from afl.errors import Conflict, StoreMisused
+from afl.runtime.claims import claimed
+from afl.runtime.errors import InvalidTaskStateError
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.persistence import Claim, IterationChanges, PersistenceAPI, View
 from afl.runtime.postgres_store import PostgresStore
@@ -245,6 +248,51 @@ def test_a_program_is_not_removed_while_a_run_of_it_is_made(
             made.result(PATIENCE_S)
             assert pruned.result(PATIENCE_S).runs == 1
     assert store.get_flow("flow") is not None
+
+
+def test_a_task_that_is_claimed_while_its_run_is_waited_for_is_not_given_up(
+    store: PostgresStore, other: PostgresStore
+) -> None:
+    evaluator = Evaluator(store)
+    run_id = evaluator.submit(compiled(TEXT), "W", {"items": [1]})
+    (task,) = store.get_all_tasks()
+    with (
+        inside(other, lambda view: view.get_run(run_id)) as busy,
+        aside(lambda: evaluator.discard_task(task.uuid)) as discarded,
+    ):
+        assert waits(discarded)
+        (held,) = other.claim_tasks(["Add"], 1)
+        busy.end()
+        with pytest.raises(InvalidTaskStateError):
+            discarded.result(PATIENCE_S)
+    evaluator.complete_task(held, {"sum": 1})
+    assert evaluator.result(run_id).outputs == {"sums": [1]}
+
+
+def test_a_task_of_no_run_that_is_claimed_while_it_is_waited_for_is_not_given_up(
+    store: PostgresStore, other: PostgresStore
+) -> None:
+    add_tasks(store, new_task(uuid="task"))
+    has_read, may_claim = threading.Event(), threading.Event()
+    times: list[int] = []
+
+    def claim(view: View) -> tuple[IterationChanges, None]:
+        task = view.get_task("task")
+        assert task is not None
+        has_read.set()
+        assert may_claim.wait(PATIENCE_S)
+        taken = replace(claimed(task, "worker", times[0], 15_000), version=task.version)
+        return IterationChanges(updated_tasks=[taken]), None
+
+    with aside(lambda: other.decide(claim)) as claiming:
+        assert has_read.wait(PATIENCE_S)
+        with aside(lambda: Evaluator(store).discard_task("task")) as discarded:
+            assert waits(discarded)
+            times.append(store.now_ms())
+            may_claim.set()
+            claiming.result(PATIENCE_S)
+            with pytest.raises(InvalidTaskStateError):
+                discarded.result(PATIENCE_S)
 
 
 # Together

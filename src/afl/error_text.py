@@ -21,10 +21,10 @@ def kind_of(error: BaseException) -> str:
     return type(error).__name__
 
 
-def message_of(error: BaseException) -> str:
-    """What it says; nothing if it says nothing, or cannot be asked."""
+def message_of(thing: object) -> str:
+    """What an error, or another object, says; nothing if it says nothing, or cannot be asked."""
     try:
-        return storable(str(error))
+        return storable(str(thing))
     except KeyboardInterrupt:
         raise
     except BaseException:  # whatever it is, it is not what is to be told

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from afl.runtime.error_text import kind_of, message_of, storable, text_of, trace_of
+from afl.error_text import kind_of, message_of, storable, text_of, trace_of
 from afl.runtime.errors import StepFailure
 from afl.runtime.rows.codec import to_json
 
