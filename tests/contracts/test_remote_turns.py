@@ -10,7 +10,13 @@ from tests.contracts.remote_turns import Open, on_mongo, on_postgres, wait_until
 from tests.contracts.test_turns_machine import IS_STORM
 
 from afl.clock import FakeClock
-from afl.testing.contracts.turns import DueContract, JournalContract, Stores, TurnContract
+from afl.testing.contracts.turns import (
+    DueContract,
+    JournalContract,
+    Stores,
+    StreamPlaceContract,
+    TurnContract,
+)
 from afl.turns.api import TurnStore
 
 
@@ -34,7 +40,7 @@ class TestPostgres(TurnContract):
             yield made
 
 
-class _Slice(JournalContract, DueContract):
+class _Slice(JournalContract, StreamPlaceContract, DueContract):
     """Where the database matters most: connecting to MongoDB takes longer than most tests."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import http.server
 import io
 import threading
@@ -287,6 +288,26 @@ def cuts(count: int) -> Callable[[Any], bool]:
     return act
 
 
+def compresses(*, is_polite: bool) -> Callable[[Any], bool]:
+    """The answer; only if the client takes that, if it `is_polite`."""
+
+    def act(handler: Any) -> bool:
+        if is_polite and "gzip" not in handler.headers.get("accept-encoding", "gzip"):
+            return True
+        wfile, handler.wfile = handler.wfile, io.BytesIO()
+        handler._pass_on()
+        body = gzip.compress(handler.wfile.getvalue().partition(b"\r\n\r\n")[2])
+        handler.wfile = wfile
+        handler.send_response(200)
+        for name, value in {"encoding": "gzip", "length": len(body)}.items():
+            handler.send_header(f"content-{name}", str(value))
+        handler.end_headers()
+        handler.wfile.write(body)
+        return False
+
+    return act
+
+
 @contextmanager
 def rude(*script: Callable[[Any], bool]) -> Iterator[tuple[Rude, MemoryTurns]]:
     with (
@@ -325,6 +346,23 @@ def test_a_stream_that_is_cut_anywhere_goes_on_without_a_gap_or_a_repeat() -> No
         for count in range(0, 700, 37):
             server.script[:] = [cuts(count), says(503), cuts(2 * count), hangs_up]
             assert list(handle.stream()) == whole
+
+
+@pytest.mark.parametrize("is_polite", [True, False])
+def test_a_stream_comes_through_a_proxy_that_compresses(is_polite: bool) -> None:
+    with rude() as (server, store), TurnClient(server.url, clock=Hasty()) as client:
+        handle = client.submit("support", "x")
+        agent = Agent(store, handle.id)
+        agent.says("one ", "two ", "three")
+        agent.finishes("done")
+        whole = list(handle.stream())
+        server.script[:] = [compresses(is_polite=is_polite)]
+        assert list(handle.stream()) == whole
+        # At once, and not because a second try went another way.
+        assert [path for _, path, _ in server.seen] == [
+            "/turns",
+            *2 * [f"/turns/{handle.id}/events"],
+        ]
 
 
 def test_it_gives_up_after_its_patience_and_says_why() -> None:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 
 import httpx
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 from tests.gateway.scene import LOOPS, PATIENCE_S, Scene, running
 from tests.gateway.test_routes import refused
 
@@ -68,3 +72,47 @@ def test_depth_counts_brackets_outside_of_text() -> None:
     assert depth_of(b'"[[["') == 0
     assert depth_of(rb'["\"[[[", {}]') == 2
     assert depth_of(b"[" * 100_000) == 100_000
+
+
+def depth_by_hand(body: bytes) -> int:
+    depth = deepest = 0
+    is_text = is_escaped = False
+    for letter in body.decode("latin-1"):
+        if is_escaped:
+            is_escaped = False
+        elif is_text:
+            is_escaped, is_text = letter == "\\", letter != '"'
+        elif letter == '"':
+            is_text = True
+        elif letter in "[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif letter in "]}":
+            depth -= 1
+    return deepest
+
+
+@given(st.lists(st.sampled_from([b'"', b"\\", b"[", b"]", b"{", b"}", b"x", b"\n"])).map(b"".join))
+@example(b'["[')
+@example(b'["[\\')
+@example(b'"\\\\"[')
+def test_depth_is_the_same_when_letters_are_read_one_by_one(body: bytes) -> None:
+    assert depth_of(body) == depth_by_hand(body)
+
+
+#: Reads bodies of the largest size that is allowed, each of a few letters that are repeated.
+READING = """
+import ast, sys
+from afl.gateway import Limits
+from afl.gateway.requests import depth_of
+for piece in map(ast.literal_eval, sys.argv[1:]):
+    depth_of(piece * (Limits().body_bytes // len(piece)))
+"""
+PIECES = [b'\\"', b'"', b"\\", b"[", b'"[', b'\\"[', b'"\\', b'"\\\\', b'"\\"', b'"\\\\\\"]{']
+
+
+def test_no_body_keeps_the_process_busy_for_long() -> None:
+    """All together take about a second; if letters were read again and again, it would be hours.
+    In a process of its own, because no other thread of that one could do anything."""
+    command = [sys.executable, "-c", READING, *map(repr, PIECES)]
+    subprocess.run(command, check=True, timeout=2 * PATIENCE_S)

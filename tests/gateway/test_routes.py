@@ -210,6 +210,12 @@ def test_a_filter_that_cannot_be_is_refused(scene: Scene, query: str) -> None:
     refused(scene.http("admin").get(f"/turns?{query}"), 422, "invalid")
 
 
+@pytest.mark.parametrize("digits", [19, 5000])
+def test_a_number_of_any_length_is_too_large(scene: Scene, digits: int) -> None:
+    answer = scene.http("admin").get(f"/turns?limit={'9' * digits}")
+    assert "limit does not fit: Expected `int` <= 1000" in refused(answer, 422, "invalid")["detail"]
+
+
 # Acting
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
+import tracemalloc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -27,7 +28,9 @@ from afl.gateway.sse import EventReader, StreamEvent
 from afl.gateway.streams import encoded
 from afl.telemetry import TELEMETRY, Event
 from afl.turns import Entry, MemoryTurns, NewTurn, SqliteTurns, TurnStore, TurnSuspended
-from afl.turns.api import Delta
+from afl.turns.api import Delta, Kind, NewEntry
+from afl.turns.tokens import Tokens
+from afl.turns.values import encode
 
 
 @contextmanager
@@ -232,10 +235,8 @@ def test_what_is_written_during_a_look_is_not_lost_behind_the_end() -> None:
 
         agent: Agent | None = None
 
-        def read_stream(
-            self, turn_id: str, after: int = 0, number: int = 0
-        ) -> Sequence[Entry | Delta]:
-            found = super().read_stream(turn_id, after, number)
+        def read_stream(self, *place: Any, **options: Any) -> Sequence[Entry | Delta]:
+            found = super().read_stream(*place, **options)
             if self.agent is not None:
                 agent, self.agent = self.agent, None
                 agent.turn.note("the last words")
@@ -253,16 +254,67 @@ def test_what_is_written_during_a_look_is_not_lost_behind_the_end() -> None:
     assert seen == ["note", "done"]
 
 
+def test_a_turn_that_is_suspended_during_a_look_comes_with_its_token() -> None:
+    class Racing(MemoryTurns):
+        """The turn is sealed between the two questions of a look."""
+
+        agent: Agent | None = None
+
+        def read_stream(self, *place: Any, **options: Any) -> Sequence[Entry | Delta]:
+            if self.agent is not None:
+                agent, self.agent = self.agent, None
+                agent.seals()
+            return super().read_stream(*place, **options)
+
+    tokens = Tokens([b"k" * 32])
+    with closing(Racing()) as store:
+        turn, place = store.accept(_turn(1)), START
+        # Also if it was suspended before.
+        for _ in range(2):
+            store.agent = Agent(store, turn.id)
+            page = read_page(store, turn.id, place, View(), tokens)
+            (event,), place = page.events, page.place
+            assert event.name == "suspended"
+            assert tokens.turn_id(event.data["resume_token"]) == turn.id
+
+
+def test_a_turn_that_ends_when_it_was_just_suspended_has_nothing_behind_its_end() -> None:
+    class Racing(MemoryTurns):
+        """The turn is sealed between the two questions of a look, and goes on after them."""
+
+        agent: Agent | None = None
+
+        def read_stream(self, *place: Any, **options: Any) -> Sequence[Entry | Delta]:
+            agent, self.agent = self.agent, None
+            if agent is None:
+                return super().read_stream(*place, **options)
+            agent.seals()
+            found = super().read_stream(*place, **options)
+            again = Agent(self, agent.id)
+            again.says("the last words")
+            again.finishes()
+            return found
+
+    with closing(Racing()) as store:
+        turn, place = store.accept(_turn(1)), START
+        store.agent = Agent(store, turn.id)
+        seen = list[shown.Event]()
+        for _ in range(2):
+            page = read_page(store, turn.id, place, View(), Tokens([b"k" * 32]))
+            place = page.place
+            seen += page.events
+    assert [each.name for each in seen] == ["suspended", "delta", "model", "done"]
+    assert seen[0].data["resume_token"] is None
+
+
 def test_what_is_written_just_before_the_stop_is_still_sent() -> None:
     class Stopping(MemoryTurns):
         """Somebody writes, and then all stops, while a stream looks."""
 
         stop: Callable[[], None] | None = None
 
-        def read_stream(
-            self, turn_id: str, after: int = 0, number: int = 0
-        ) -> Sequence[Entry | Delta]:
-            found = super().read_stream(turn_id, after, number)
+        def read_stream(self, *place: Any, **options: Any) -> Sequence[Entry | Delta]:
+            found = super().read_stream(*place, **options)
             if self.stop is not None:
                 stop, self.stop = self.stop, None
                 stop()
@@ -436,6 +488,61 @@ def test_a_reader_that_takes_nothing_is_cut_and_holds_little() -> None:
     assert facts["reason"] == "the reader took nothing"
     # Not all of the turn was read for it.
     assert facts["events"] < 30
+
+
+def page_of(store: TurnStore, turn_id: str) -> tuple[int, int]:
+    """How many events the first page of a turn has, and how much memory it takes to read it."""
+    tracemalloc.start()
+    try:
+        events = read_page(store, turn_id, START, View(is_inside=True), None).events
+        return len(events), tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_of_a_long_turn_only_a_page_is_in_memory(folder: Path) -> None:
+    megabytes = 2**20
+    with closing(SqliteTurns(folder / "afl.db")) as store:
+        large, small = store.accept(_turn(1)), store.accept(_turn(2))
+        agent = Agent(store, large.id)
+        notes = [NewEntry(Kind.NOTE, value=encode(f"{index:_<100000}")) for index in range(300)]
+        store.append(agent.record.claim, notes)
+        count, peak = page_of(store, large.id)
+        assert 5 < count < 12
+        assert peak < 6 * megabytes
+        # One that begins with many words of little weight.
+        agent = Agent(store, small.id)
+        store.append(agent.record.claim, [NewEntry(Kind.NOTE) for _ in range(20_000)])
+        count, peak = page_of(store, small.id)
+        assert 1000 < count < 3000
+        assert peak < 6 * megabytes
+
+
+def test_what_is_void_is_looked_for_a_page_at_a_time() -> None:
+    class Counting(MemoryTurns):
+        largest = 0
+
+        def read_stream(self, *place: Any, **options: Any) -> Sequence[Entry | Delta]:
+            found = super().read_stream(*place, **options)
+            self.largest = max(self.largest, sum(each.size for each in found))
+            return found
+
+    with closing(Counting()) as store:
+        turn = store.accept(_turn(1))
+        agent = Agent(store, turn.id)
+        agent.says("the first words", whole=False)
+        for index in range(8):
+            agent.turn.note({"index": index, "text": "x" * 500_000})
+        agent.says("more", whole=False)
+        Agent(store, turn.id).finishes()
+        place, seen = START, list[shown.Event]()
+        while not seen or seen[-1].name != "done":
+            page = read_page(store, turn.id, place, View(), None)
+            place = page.place
+            seen += page.events
+    (mark,) = (each for each in seen if each.name == "superseded")
+    assert mark.data["from"] == "0.1"
+    assert store.largest < 2_000_000
 
 
 def test_a_reader_that_goes_away_is_noticed() -> None:

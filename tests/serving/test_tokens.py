@@ -28,10 +28,33 @@ def test_a_line_is_a_token_with_its_name_and_role() -> None:
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        f"web caller {ONE} ; web caller {TWO} ; {THREE}",
+        f"web caller {ONE} ;\nweb caller {TWO}\t;\t{THREE} ;",
+        f"; web caller {ONE}\n# of ; the ; web site\n\nweb caller {TWO} ; ; {THREE}",
+    ],
+)
+def test_one_line_may_have_several_tokens(text: str) -> None:
+    assert read_tokens(text) == read_tokens(TEXT)
+
+
+def test_a_token_may_have_any_signs_in_it() -> None:
+    odd = [f"web caller {ONE};", f"web caller ;{TWO}#", f"#{THREE}"]
+    found = [each.secret for each in read_tokens(" ; ".join(odd))]
+    assert found == [f"{ONE};", f";{TWO}#", f"#{THREE}"]
+
+
+@pytest.mark.parametrize(
     ("text", "problem"),
     [
         ("# none\n\n", "there are no tokens"),
+        (" ; ;", "there are no tokens"),
         (f"web {ONE}", "line 1 of the tokens has 2 words"),
+        (
+            f"web caller {ONE}; web caller {TWO}",
+            "has 6 words; .* and ' ; ' between two in one line",
+        ),
         (f"\nweb king {ONE}", "line 2 of the tokens has no role that there is; expected caller"),
         ("short", "can be guessed"),
     ],

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from tests.loops.office import Office, Running, eventually
+from tests.loops.office import PATIENCE_S, Office, Running, eventually
 
 from afl.agents.deadline import Deadline
 from afl.clock import FakeClock
@@ -174,6 +175,7 @@ def test_an_end_is_told_also_after_the_deadline_of_its_request(memory_office: Of
     (claimed,) = shop.store.claim_due("shop", "a process that dies", 1, 1)
     ending = Ending(TurnState.DONE, result=b'"an answer"', is_answered=False)
     shop.store.finish(claimed.claim, ending)
+    assert shop.store.wait_due("shop", PATIENCE_S, threading.Event())
     clock.set_wall(Deadline.after(3600).expires_at)
     shop.code(Old, clock=clock).run(max_iterations=1, wait_time_seconds=0)
     (answer,) = memory_office.answers(1)

@@ -107,7 +107,7 @@ class TurnClient:
                         return
                 # It ended in good order: the server stops, and another one goes on.
                 pause = patience.failed("the stream ended before the turn")
-            except httpx.TransportError as error:
+            except (httpx.TransportError, httpx.DecodingError) as error:
                 self._require_time(until)
                 pause = patience.failed(_said(error))
             except _Passing as passing:
@@ -123,7 +123,9 @@ class TurnClient:
         reader: EventReader,
         until: float | None,
     ) -> Iterator[StreamEvent]:
-        headers = {**self._headers, "accept": "text/event-stream"}
+        # Who compresses collects, and events come late or never.
+        plain = {"accept": "text/event-stream", "accept-encoding": "identity"}
+        headers = {**self._headers, **plain}
         if after:
             headers[PLACE] = after
         url = f"{patience.url}/turns/{turn_id}/events"
@@ -136,7 +138,8 @@ class TurnClient:
                 _content(answer)
                 return
             self._index = patience.index
-            for piece in answer.iter_raw():
+            # Some compress all the same.
+            for piece in answer.iter_bytes():
                 patience.succeeded()
                 yield from reader.read(piece)
                 self._require_time(until)

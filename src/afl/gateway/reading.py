@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from afl.gateway.events import Event, View, end_of, event_of, piece_of
-from afl.gateway.places import Place, place_of
-from afl.turns.api import Delta, Entry, TurnRecord, TurnState, TurnStore
+from afl.gateway.places import START, Place, place_of
+from afl.turns.api import Delta, Entry, Kind, TurnRecord, TurnState, TurnStore
 from afl.turns.tokens import Tokens
 from afl.turns.values import decode
 
@@ -33,15 +33,16 @@ def read_page(
     StoreUnavailable."""
     # First the record: what is read after it is at least as new, so nothing is behind an end.
     turn = store.get(turn_id)
-    items = store.read_stream(turn_id, place.seq, place.number)
-    view = _with_token(view, turn, tokens)
+    items = _items(store, turn_id, place)
+    if tokens is not None:
+        view = _with_token(view, _sealed(store, turn, items), tokens)
     events: list[Event] = []
     size = 0
     for item in items:
-        place = place_of(item)
+        place = _behind(item, place)
         if event := _shown(store, item, view):
             events.append(event)
-        size += _size(item)
+        size += item.size
         if size > _PAGE_BYTES:
             return Page(events, place, is_full=True)
     if not turn.state.is_end:
@@ -50,8 +51,24 @@ def read_page(
     return Page([*events, end_of(turn, result)], place, is_end=True)
 
 
-def _with_token(view: View, turn: TurnRecord, tokens: Tokens | None) -> View:
-    if tokens is None or turn.state is not TurnState.SUSPENDED:
+def _items(store: TurnStore, turn_id: str, place: Place) -> Sequence[Entry | Delta]:
+    return store.read_stream(turn_id, place.seq, place.number, most_bytes=_PAGE_BYTES)
+
+
+def _behind(item: Entry | Delta, known: Place) -> Place:
+    """Deltas before an entry are known, too: the next look does not search them again."""
+    place = place_of(item)
+    return Place(place.seq, max(place.number, known.number))
+
+
+def _sealed(store: TurnStore, turn: TurnRecord, items: Sequence[Entry | Delta]) -> TurnRecord:
+    """The record at the last seal: one that came after the first look at it needs another."""
+    seals = [each.seq for each in items if isinstance(each, Entry) and each.kind is Kind.SEAL]
+    return store.get(turn.id) if seals and seals[-1] > turn.seq else turn
+
+
+def _with_token(view: View, turn: TurnRecord, tokens: Tokens) -> View:
+    if turn.state is not TurnState.SUSPENDED:
         return view
     return replace(view, resume_token=tokens.issue(turn.id), suspended_at=turn.seq)
 
@@ -60,12 +77,6 @@ def _shown(store: TurnStore, item: Entry | Delta, view: View) -> Event | None:
     if isinstance(item, Entry):
         return event_of(item, view)
     return piece_of(item, _void_from(store, item) if item.text is None else None)
-
-
-def _size(item: Entry | Delta) -> int:
-    if isinstance(item, Entry):
-        return len(item.value)
-    return len(item.text or "")
 
 
 def _void_from(store: TurnStore, mark: Delta) -> str | None:
@@ -80,6 +91,16 @@ def _void_from(store: TurnStore, mark: Delta) -> str | None:
 
 
 def _pieces(store: TurnStore, mark: Delta) -> Iterator[Delta]:
-    for each in store.read_stream(mark.turn_id):
-        if isinstance(each, Delta) and each.call_id == mark.call_id and each.number < mark.number:
+    for each in _all_before(store, mark):
+        if isinstance(each, Delta) and each.call_id == mark.call_id:
+            yield each
+
+
+def _all_before(store: TurnStore, mark: Delta) -> Iterator[Entry | Delta]:
+    place, end = START, place_of(mark)
+    while items := _items(store, mark.turn_id, place):
+        for each in items:
+            if place_of(each) >= end:
+                return
+            place = _behind(each, place)
             yield each

@@ -17,8 +17,9 @@ from afl.gateway.problems import Problem
 T = TypeVar("T")
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 
-#: Strings, which may hold brackets, and brackets.
-_BRACKET = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
+#: Strings, which may hold brackets, and brackets. A string without an end goes on to that of the
+#: body, and nothing is read twice: else a small body could keep the whole process busy for minutes.
+_BRACKET = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
 
 
 @dataclass(frozen=True, kw_only=True)

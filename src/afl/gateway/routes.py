@@ -22,6 +22,8 @@ from afl.turns.api import TurnState
 _Key = Annotated[str, Meta(min_length=1, max_length=255, pattern=r"^[!-~]+$")]
 _Name = Annotated[str, Meta(min_length=1, max_length=200)]
 _Limit = Annotated[int, Meta(ge=1, le=LARGEST_LIST)]
+#: Numbers with more digits are too large for anything here, and with thousands for Python as well.
+_MOST_DIGITS = 18
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,8 @@ class Parameter:
 
     def read(self, text: str) -> Any:
         """Raises Problem."""
-        value: Any = int(text) if self.kind is _Limit and text.isdecimal() else text
+        is_number = self.kind is _Limit and text.isdecimal()
+        value: Any = int(text[:_MOST_DIGITS]) if is_number else text
         return converted(value, self.kind, self.name)
 
 

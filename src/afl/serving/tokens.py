@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from afl.config import UNSET, ServeConfig
 from afl.errors import ConfigurationError
 from afl.gateway.access import Role, Token, is_loopback
 
 _LINE = "NAME ROLE TOKEN, or a token alone"
+#: Ends a line as well, where a text has one only: a word that is no name, no role and no token.
+_END = ";"
 
 
 @dataclass(frozen=True)
@@ -35,17 +38,27 @@ def admission(config: ServeConfig) -> Admission:
 
 
 def read_tokens(text: str, offered: Sequence[Role] = tuple(Role)) -> tuple[Token, ...]:
-    """One in each line; empty ones and those that begin with # say nothing. Raises
-    ConfigurationError, which never shows a token; `offered` are the roles that it names."""
-    lines = enumerate(text.splitlines(), start=1)
-    found = tuple(_token(line.split(), number, offered) for number, line in lines if _says(line))
+    """One in each line, or several with ; between them; empty lines and those that begin with #
+    say nothing. Raises ConfigurationError, which never shows a token; `offered` are the roles that
+    it names."""
+    found = tuple(
+        _token(words, number, offered)
+        for number, line in enumerate(text.splitlines(), start=1)
+        for words in _said(line)
+    )
     if not found:
         raise ConfigurationError(f"there are no tokens; expected lines with {_LINE}")
     return found
 
 
-def _says(line: str) -> bool:
-    return bool(line.strip()) and not line.lstrip().startswith("#")
+def _said(line: str) -> Iterator[list[str]]:
+    """The words of each token."""
+    words = line.split()
+    if words and words[0].startswith("#"):
+        return
+    for is_end, part in groupby(words, key=lambda word: word == _END):
+        if not is_end:
+            yield list(part)
 
 
 def _token(words: list[str], line: int, offered: Sequence[Role]) -> Token:
@@ -53,7 +66,8 @@ def _token(words: list[str], line: int, offered: Sequence[Role]) -> Token:
         return Token(words[0])
     if len(words) != 3:
         raise ConfigurationError(
-            f"line {line} of the tokens has {len(words)} words; expected {_LINE}"
+            f"line {line} of the tokens has {len(words)} words; expected {_LINE}, and ' {_END} ' "
+            "between two in one line"
         )
     name, role, secret = words
     if role not in list(Role):

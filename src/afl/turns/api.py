@@ -157,6 +157,10 @@ class NewEntry(msgspec.Struct, frozen=True, gc=False):
     value: bytes = b"null"
 
 
+#: What an event takes in memory beside what it says.
+_AROUND_BYTES = 500
+
+
 class Entry(msgspec.Struct, frozen=True, gc=False):
     """Something that happened in a turn."""
 
@@ -171,6 +175,11 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     #: Under which it was written; 0 if it came from outside.
     fence: int
     at: int
+
+    @property
+    def size(self) -> int:
+        """About so many bytes."""
+        return _AROUND_BYTES + len(self.value)
 
 
 class Delta(msgspec.Struct, frozen=True, gc=False):
@@ -188,6 +197,11 @@ class Delta(msgspec.Struct, frozen=True, gc=False):
     #: Under which it was written.
     fence: int
     at: int
+
+    @property
+    def size(self) -> int:
+        """About so many bytes."""
+        return _AROUND_BYTES + len(self.text or "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,9 +330,14 @@ class TurnStore(Protocol):
     def read(self, turn_id: str, after: int = 0) -> Sequence[Entry]:
         """The journal, from the entry after this one on."""
 
-    def read_stream(self, turn_id: str, after: int = 0, number: int = 0) -> Sequence[Entry | Delta]:
+    def read_stream(
+        self, turn_id: str, after: int = 0, number: int = 0, *, most_bytes: int | None = None
+    ) -> Sequence[Entry | Delta]:
         """Journal and deltas in their order, from behind this place on: so many entries, and
-        deltas, are known. An entry comes before the deltas that follow it."""
+        deltas, are known. An entry comes before the deltas that follow it.
+
+        Up to the first one with which their `size` is more than `most_bytes`: what is behind it is
+        not read, so that the beginning of a long turn costs no more than that of a short one."""
 
     def value(self, digest: str) -> bytes:
         """What is kept under a hash. Raises NotFound."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import threading
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
 from itertools import islice
+from operator import attrgetter
 from typing import TypeVar
 
 from afl.clock import SYSTEM_CLOCK, Clock, now_ms
@@ -48,16 +50,18 @@ class MemoryShelf:
         for each in lines:
             self.journals[each.turn_id].append(each)
 
-    def lines(self, turn_id: str, after: int) -> Sequence[Line]:
-        return self.journals[turn_id][after:] if turn_id in self.journals else []
+    def lines(self, turn_id: str, after: int, limit: int | None = None) -> Sequence[Line]:
+        return _some(self.journals.get(turn_id, []), after, limit)
 
     def stream(self, deltas: Sequence[Delta]) -> None:
         for each in deltas:
             self.streams[each.turn_id].append(each)
 
-    def deltas(self, turn_id: str, after: int, number: int) -> Sequence[Delta]:
-        known = self.streams[turn_id][number:] if turn_id in self.streams else []
-        return [each for each in known if each.after >= after]
+    def deltas(
+        self, turn_id: str, after: int, number: int, limit: int | None = None
+    ) -> Sequence[Delta]:
+        said = self.streams.get(turn_id, [])
+        return _some(said, bisect_left(said, after, number, key=attrgetter("after")), limit)
 
     def keep(self, value: bytes, key: str) -> None:
         self.values[key] = value
@@ -148,6 +152,10 @@ class MemoryShelf:
 
     def announce(self, topic: str) -> None:
         self.topics.append(topic)
+
+
+def _some(all_of_it: Sequence[T], start: int, limit: int | None) -> Sequence[T]:
+    return all_of_it[start : None if limit is None else start + limit]
 
 
 def _is_due(turn: TurnRecord, now: int) -> bool:

@@ -94,16 +94,19 @@ class MongoShelf:
     def write(self, lines: Sequence[Line]) -> None:
         self._writing.insert(ENTRIES, map(line_document, lines))
 
-    def lines(self, turn_id: str, after_seq: int) -> Sequence[Line]:
-        found = self._reader.all(ENTRIES, after(turn_id, after_seq), sort=_IN_ORDER)
+    def lines(self, turn_id: str, after_seq: int, limit: int | None = None) -> Sequence[Line]:
+        where = after(turn_id, after_seq)
+        found = self._reader.all(ENTRIES, where, sort=_IN_ORDER, limit=limit or 0)
         return list(map(line_of_document, found))
 
     def stream(self, deltas: Sequence[Delta]) -> None:
         self._writing.insert(DELTAS, map(delta_document, deltas))
 
-    def deltas(self, turn_id: str, after_seq: int, number: int) -> Sequence[Delta]:
+    def deltas(
+        self, turn_id: str, after_seq: int, number: int, limit: int | None = None
+    ) -> Sequence[Delta]:
         where = {**after(turn_id, number), "after": {"$gte": after_seq}}
-        found = self._reader.all(DELTAS, where, sort=_IN_ORDER)
+        found = self._reader.all(DELTAS, where, sort=_IN_ORDER, limit=limit or 0)
         return list(map(delta_of_document, found))
 
     def keep(self, value: bytes, key: str) -> None:

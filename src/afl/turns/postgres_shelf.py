@@ -98,14 +98,14 @@ ORDER BY ended LIMIT %(limit)s"""
 _HOLD_OVER = _held(f"{_OVER} FOR UPDATE SKIP LOCKED")
 
 _LINE = f"SELECT {', '.join(LINE_FIELDS)} FROM afl_turn_entry"
-_LINES = f"{_LINE} WHERE turn_id = %s AND seq > %s ORDER BY seq"
+_LINES = f"{_LINE} WHERE turn_id = %s AND seq > %s ORDER BY seq LIMIT %s::bigint"
 _UNKNOWN = f"{_LINE} WHERE kind = 'tool_unknown' ORDER BY at, turn_id, seq"
 _LARGE = """\
 SELECT digest FROM afl_turn_entry WHERE turn_id = ANY (%s::text[]) AND digest IS NOT NULL"""
 _WRITE = _insert("afl_turn_entry", LINE_FIELDS)
 _DELTAS = f"""\
 SELECT {", ".join(DELTA_FIELDS)} FROM afl_turn_delta
-WHERE turn_id = %s AND number > %s AND after >= %s ORDER BY number"""
+WHERE turn_id = %s AND number > %s AND after >= %s ORDER BY number LIMIT %s::bigint"""
 _STREAM = _insert("afl_turn_delta", DELTA_FIELDS)
 
 _VALUE = "SELECT value FROM afl_turn_value WHERE digest = %s"
@@ -201,14 +201,17 @@ class PostgresShelf:
         if lines:
             self._writing.put(_WRITE, map(line_row, lines))
 
-    def lines(self, turn_id: str, after: int) -> Sequence[Line]:
-        return list(map(line_of_row, self._reader.query_all(_LINES, (turn_id, after))))
+    def lines(self, turn_id: str, after: int, limit: int | None = None) -> Sequence[Line]:
+        return list(map(line_of_row, self._reader.query_all(_LINES, (turn_id, after, limit))))
 
     def stream(self, deltas: Sequence[Delta]) -> None:
         self._writing.put(_STREAM, map(delta_row, deltas))
 
-    def deltas(self, turn_id: str, after: int, number: int) -> Sequence[Delta]:
-        return [Delta(*row) for row in self._reader.query_all(_DELTAS, (turn_id, number, after))]
+    def deltas(
+        self, turn_id: str, after: int, number: int, limit: int | None = None
+    ) -> Sequence[Delta]:
+        facts = (turn_id, number, after, limit)
+        return [Delta(*row) for row in self._reader.query_all(_DELTAS, facts)]
 
     def keep(self, value: bytes, key: str) -> None:
         self._kept[key] += 1

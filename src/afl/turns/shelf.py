@@ -58,12 +58,16 @@ class Shelf(Protocol):
 
     def write(self, lines: Sequence[Line]) -> None: ...
 
-    def lines(self, turn_id: str, after: int) -> Sequence[Line]: ...
+    def lines(self, turn_id: str, after: int, limit: int | None = None) -> Sequence[Line]:
+        """Those behind this entry, in their order; the first so many."""
 
     def stream(self, deltas: Sequence[Delta]) -> None: ...
 
-    def deltas(self, turn_id: str, after: int, number: int) -> Sequence[Delta]:
-        """Those with larger numbers that follow this entry, or later ones; in their order."""
+    def deltas(
+        self, turn_id: str, after: int, number: int, limit: int | None = None
+    ) -> Sequence[Delta]:
+        """Those with larger numbers that follow this entry, or later ones, in their order; the
+        first so many."""
 
     def keep(self, value: bytes, key: str) -> None:
         """Under a hash; what is there already is the same."""

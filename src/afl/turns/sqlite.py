@@ -46,7 +46,10 @@ ON CONFLICT (id) DO UPDATE SET {_CHANGED}"""
 #: What a statement sets, SQLite writes, also into indexes, whether it has changed or not.
 _UPDATE = "UPDATE turn SET {} = ? WHERE id = ?"
 _LINE = f"SELECT {', '.join(LINE_FIELDS)} FROM turn_entry"
-_DELTA = f"SELECT {', '.join(DELTA_FIELDS)} FROM turn_delta"
+_LINES = f"{_LINE} WHERE turn_id = ? AND seq > ? ORDER BY seq LIMIT ?"
+_DELTAS = f"""\
+SELECT {", ".join(DELTA_FIELDS)} FROM turn_delta
+WHERE turn_id = ? AND number > ? AND after >= ? ORDER BY number LIMIT ?"""
 _STREAM = f"""\
 INSERT INTO turn_delta ({", ".join(DELTA_FIELDS)})
 VALUES ({", ".join("?" * len(DELTA_FIELDS))})"""
@@ -125,16 +128,18 @@ class SqliteShelf:
         for each in lines:  # nearly always one
             self._tx.execute(_WRITE, line_row(each))
 
-    def lines(self, turn_id: str, after: int) -> Sequence[Line]:
-        sql = f"{_LINE} WHERE turn_id = ? AND seq > ? ORDER BY seq"
-        return [line_of_row(row) for row in self._reader.query_all(sql, (turn_id, after))]
+    def lines(self, turn_id: str, after: int, limit: int | None = None) -> Sequence[Line]:
+        facts = (turn_id, after, _most(limit))
+        return [line_of_row(row) for row in self._reader.query_all(_LINES, facts)]
 
     def stream(self, deltas: Sequence[Delta]) -> None:
         self._tx.executemany(_STREAM, map(delta_row, deltas))
 
-    def deltas(self, turn_id: str, after: int, number: int) -> Sequence[Delta]:
-        sql = f"{_DELTA} WHERE turn_id = ? AND number > ? AND after >= ? ORDER BY number"
-        return [Delta(*row) for row in self._reader.query_all(sql, (turn_id, number, after))]
+    def deltas(
+        self, turn_id: str, after: int, number: int, limit: int | None = None
+    ) -> Sequence[Delta]:
+        facts = (turn_id, number, after, _most(limit))
+        return [Delta(*row) for row in self._reader.query_all(_DELTAS, facts)]
 
     def keep(self, value: bytes, key: str) -> None:
         self._tx.execute(_KEEP, (key, value))
@@ -205,6 +210,11 @@ class SqliteShelf:
 
     def announce(self, topic: str) -> None:
         self._tx.announce(topic)
+
+
+def _most(limit: int | None) -> int:
+    """As SQLite says it: it knows no limit that is NULL."""
+    return -1 if limit is None else limit
 
 
 class SqliteTurns(StoredTurns):

@@ -227,10 +227,12 @@ class StoredTurns(Attending):
 
         return self._view(look)
 
-    def read_stream(self, turn_id: str, after: int = 0, number: int = 0) -> Sequence[Entry | Delta]:
+    def read_stream(
+        self, turn_id: str, after: int = 0, number: int = 0, *, most_bytes: int | None = None
+    ) -> Sequence[Entry | Delta]:
         def look(shelf: Shelf) -> Sequence[Entry | Delta]:
             _found(shelf, turn_id)
-            return streams.read(shelf, turn_id, after, number)
+            return streams.read(shelf, turn_id, after, number, most_bytes)
 
         return self._view(look)
 

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
+from heapq import merge
+from operator import attrgetter
+from typing import TypeVar
 
 from msgspec.structs import replace
 
 from afl.turns import rules
 from afl.turns.api import Claim, Delta, Entry, NewEntry, TurnRecord
 from afl.turns.shelf import Shelf, Taker, entry_of
+
+T = TypeVar("T")
+
+#: So many rows are asked for at once.
+_ROWS = 100
+_seq, _number = attrgetter("seq"), attrgetter("number")
 
 # Each function gives the record as it is then; the caller saves it.
 
@@ -54,9 +64,36 @@ def heard(
     return replace(turn, saying="") if rules.is_whole(turn, entries) else turn
 
 
-def read(shelf: Shelf, turn_id: str, after: int, number: int) -> list[Entry | Delta]:
-    entries = [entry_of(shelf, each) for each in shelf.lines(turn_id, after)]
-    return sorted([*entries, *shelf.deltas(turn_id, after, number)], key=_place)
+def read(
+    shelf: Shelf, turn_id: str, after: int, number: int, most_bytes: int | None
+) -> list[Entry | Delta]:
+    """Up to the first one with which it is more than so many bytes."""
+    lines = _in_parts(lambda seq: shelf.lines(turn_id, seq, _ROWS), after, _seq)
+    deltas = _in_parts(lambda last: shelf.deltas(turn_id, after, last, _ROWS), number, _number)
+    entries = (entry_of(shelf, each) for each in lines)
+    found: list[Entry | Delta] = []
+    left = math.inf if most_bytes is None else most_bytes
+    for each in _merged(entries, deltas):
+        found.append(each)
+        left -= each.size
+        if left < 0:
+            break
+    return found
+
+
+def _in_parts(
+    ask: Callable[[int], Sequence[T]], start: int, place: Callable[[T], int]
+) -> Iterator[T]:
+    """All behind a place; nobody asks for the next part before it is needed."""
+    while found := ask(start):
+        yield from found
+        if len(found) < _ROWS:
+            return
+        start = place(found[-1])
+
+
+def _merged(*parts: Iterator[Entry | Delta]) -> Iterator[Entry | Delta]:
+    return merge(*parts, key=_place)
 
 
 def _place(event: Entry | Delta) -> tuple[int, int]:

@@ -16,7 +16,11 @@ from afl.testing.contracts.turns.exam import Stores, TurnExam
 from afl.testing.contracts.turns.journals import JournalContract
 from afl.testing.contracts.turns.moving import MovingContract
 from afl.testing.contracts.turns.people import PeopleContract
-from afl.testing.contracts.turns.streams import StreamContract, TakerContract
+from afl.testing.contracts.turns.streams import (
+    StreamContract,
+    StreamPlaceContract,
+    TakerContract,
+)
 
 __all__ = [
     "BeginningContract",
@@ -26,6 +30,7 @@ __all__ = [
     "PeopleContract",
     "Stores",
     "StreamContract",
+    "StreamPlaceContract",
     "TakerContract",
     "TurnContract",
     "TurnExam",
@@ -36,6 +41,7 @@ class TurnContract(
     BeginningContract,
     JournalContract,
     StreamContract,
+    StreamPlaceContract,
     PeopleContract,
     DueContract,
     TakerContract,

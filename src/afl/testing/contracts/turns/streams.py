@@ -52,6 +52,16 @@ def events(
     return [each.text if isinstance(each, Delta) else each.kind for each in found]
 
 
+def long_stream(store: TurnStore) -> TurnRecord:
+    """With more rows of each kind than anybody reads at once."""
+    turn = begin(store)
+    for number in range(120):
+        turn = store.stream(turn.claim, 0, "model", f"{number}")
+    large = [NewEntry(Kind.NOTE, value=encode(f"{number}" * 400)) for number in range(60)]
+    turn = store.append(turn.claim, [*large, *(note(f"{number}") for number in range(60))])
+    return say(store, turn, *map(str, range(10)))
+
+
 def place_of(event: Entry | Delta) -> tuple[int, int]:
     """As whoever has seen nothing but this event would say it."""
     return (event.seq, 0) if isinstance(event, Entry) else (event.after, event.number)
@@ -113,19 +123,6 @@ class StreamContract(TurnExam):
         turn = say(store, store.append(turn.claim, [model()]), "c")
         assert events(store, turn.id) == [Kind.NOTE, "a", "b", Kind.MODEL, "c"]
         assert [each.seq for each in store.read(turn.id)] == [1, 2]
-
-    def test_a_stream_is_read_from_any_place(self, store: TurnStore) -> None:
-        turn = say(store, begin(store), "a", "b")
-        turn = say(store, store.append(turn.claim, [model(), note("x")]), "c", "d")
-        store.append(turn.claim, [model()])
-        whole = store.read_stream(turn.id)
-        assert len(whole) == 7
-        for index, each in enumerate(whole, start=1):
-            assert list(store.read_stream(turn.id, *place_of(each))) == whole[index:]
-
-    def test_a_stream_of_nobody_is_not_found(self, store: TurnStore) -> None:
-        with pytest.raises(TurnNotFound):
-            store.read_stream("nobody")
 
     def test_who_has_lost_the_turn_says_nothing(self, store: TurnStore, clock: FakeClock) -> None:
         lost = begin(store)
@@ -262,6 +259,43 @@ class StreamContract(TurnExam):
         assert store.prune(store.now_ms()) == 1
         assert store.size() == empty
         assert events(store, begin(store).id) == []
+
+
+class StreamPlaceContract(TurnExam):
+    """From where on it is read, and how far."""
+
+    def test_a_stream_is_read_from_any_place(self, store: TurnStore) -> None:
+        turn = say(store, begin(store), "a", "b")
+        turn = say(store, store.append(turn.claim, [model(), note("x")]), "c", "d")
+        store.append(turn.claim, [model()])
+        whole = store.read_stream(turn.id)
+        assert len(whole) == 7
+        for index, each in enumerate(whole, start=1):
+            assert list(store.read_stream(turn.id, *place_of(each))) == whole[index:]
+
+    def test_a_stream_is_read_in_parts_as_large_as_they_may_be(self, store: TurnStore) -> None:
+        turn = long_stream(store)
+        whole = list(store.read_stream(turn.id))
+        seen = [(each.number if isinstance(each, Delta) else -each.seq) for each in whole]
+        assert seen == [*range(1, 121), *range(-1, -121, -1), *range(121, 131)]
+        for most_bytes in (0, 5_000, whole[0].size * 110, 10_000_000):
+            place, parts = (0, 0), list[Entry | Delta]()
+            while part := store.read_stream(turn.id, *place, most_bytes=most_bytes):
+                assert sum(each.size for each in part[:-1]) <= most_bytes
+                parts += part
+                place = place_of(part[-1])
+                is_last = len(parts) == len(whole)
+                assert is_last or sum(each.size for each in part) > most_bytes
+            assert parts == whole
+
+    def test_deltas_before_an_entry_may_be_known_with_it(self, store: TurnStore) -> None:
+        turn = say(store, begin(store), "a", "b")
+        turn = say(store, store.append(turn.claim, [model()]), "c")
+        assert events(store, turn.id, (1, 2)) == events(store, turn.id, (1, 0)) == ["c"]
+
+    def test_a_stream_of_nobody_is_not_found(self, store: TurnStore) -> None:
+        with pytest.raises(TurnNotFound):
+            store.read_stream("nobody")
 
 
 class TakerContract(TurnExam):
