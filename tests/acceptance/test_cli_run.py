@@ -152,6 +152,40 @@ def test_what_handlers_print_is_not_the_result(command: Command) -> None:
     assert "1\n" in done.err
 
 
+#: A program, what is written past Python, and what is written to where the result goes.
+PRINTING = """
+    subprocess.run([sys.executable, "-c", "print('by a program')"], check=True)
+    os.write(1, b"past Python\\n")
+    sys.__stdout__.write("to the screen\\n")
+"""
+
+
+def test_what_programs_of_handlers_print_is_not_the_result(command: Command, program: str) -> None:
+    handlers = HANDLERS.replace("\n    if", f"{PRINTING}    if")
+    command.write("handlers.py", f"import os, subprocess, sys\n{handlers}")
+    done = command("run", program, "--workflow", "Chain", "--json")
+    assert outputs(done) == {"n": 3}
+    for each in ("by a program\n", "past Python\n", "to the screen\n"):
+        assert each in done.err
+
+
+def test_a_run_is_done_without_a_place_for_its_result(command: Command, program: str) -> None:
+    handlers = HANDLERS.replace("    if", "    print('hello')\n    if")
+    command.write("handlers.py", handlers)
+    line = command.line("run", program, "--workflow", "Chain", "--json")
+    ended = subprocess.run(
+        ["bash", "-c", 'exec "$@" >&-', "bash", *line],
+        cwd=command.folder,
+        env=command.environ({}),
+        capture_output=True,
+        timeout=command.patience_s,
+        check=False,
+    )
+    assert (ended.returncode, b"hello\n" in ended.stderr) == (0, True), ended.stderr
+    (run,) = json.loads(command("runs", "list", "--json").out)
+    assert run["state"] == "completed"
+
+
 def test_a_store_in_memory_leaves_nothing_behind(command: Command, program: str) -> None:
     done = command("run", program, "--workflow", "Chain", "--store", "memory:", "--json")
     assert outputs(done) == {"n": 3}
@@ -450,6 +484,7 @@ def test_a_number_without_a_unit_removes_nothing(
 
 @pytest.mark.parametrize("value", ["never", "NEVER", "1h30m", "1.5d"])
 def test_a_retention_with_its_unit_is_taken(command: Command, value: str) -> None:
+    afl.open_store(f"sqlite:///{command.folder}/afl.db").close()
     done = command("prune", "--older-than", value, "--turns-older-than", value)
     assert (done.code, done.err) == (0, "")
 

@@ -91,6 +91,18 @@ def csrf_of(page: str) -> str:
     return found.group(1)
 
 
+def first_parts(client: httpx.Client, page: str) -> str:
+    """All parts of a page, as they are sent first."""
+    count = len(re.findall(r' sse-swap="', client.get(page).text))
+    text = ""
+    with client.stream("GET", "/live", params={"to": page}) as answer:
+        for each in answer.iter_text():
+            text += each
+            if text.count("event: ") >= count and text.endswith("\n\n"):
+                return text
+    raise AssertionError("the stream ended")
+
+
 @contextmanager
 def opened(
     folder: Path, limits: Limits | None = None, programs: Sequence[Program] = ()

@@ -107,7 +107,20 @@ def test_a_run_is_paused_unpaused_and_cancelled(site: Site) -> None:
         assert client.post(f"/runs/{run}/{act}", data={"csrf": csrf}).status_code == 303
         assert f">{state}</span>" in client.get(f"/runs/{run}").text
     again = client.post(f"/runs/{run}/cancel", data={"csrf": csrf})
-    assert (again.status_code, "nothing to cancel" in again.text) == (422, True)
+    assert (again.status_code, "nothing to cancel" in again.text) == (409, True)
+
+
+def test_what_cannot_be_done_with_a_run_now_is_a_conflict(site: Site) -> None:
+    run, api = site.submit(), site.api()
+    [task] = site.store.get_tasks_by_runner(run)
+    assert api.post(f"/api/tasks/{task.uuid}/discard", json={}).status_code == 200
+    for path in (
+        *(f"/api/runs/{run}/{each}" for each in ("cancel", "pause", "unpause", "retry")),
+        f"/api/tasks/{task.uuid}/discard",
+    ):
+        refused = api.post(path, json={})
+        assert (refused.status_code, refused.json()["type"][-8:]) == (409, ":not-now"), path
+        assert refused.json()["detail"]
 
 
 def test_the_source_shows_where_a_run_is(site: Site) -> None:
@@ -287,6 +300,7 @@ def test_it_works_below_a_path_of_another_app(site: Site) -> None:
     assert place == "/dashboard/overview"
     assert 'href="/dashboard/runs"' in page
     assert 'href="/runs"' not in page
+    assert 'sse-connect="/dashboard/live?to=%2Foverview"' in page
 
 
 @pytest.mark.parametrize(

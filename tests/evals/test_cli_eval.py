@@ -15,6 +15,7 @@ from tests.loops.office import PATIENCE_S, eventually
 from afl.ids import new_id
 
 AGENT = """\
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from afl.mailbox import InMemoryMailbox
 
 def capitals(text: str) -> str:
     print("on its way")
+    subprocess.run(["echo", "by a program"], check=True)
     if text == "boom":
         raise ValueError("cannot")
     return text.upper()
@@ -100,7 +102,8 @@ def test_the_table_says_how_good_an_agent_is(command: Command) -> None:
     assert 'b       baseline    failed  expected "x", got "B"' in done.out
     assert "boom    baseline    error   cannot" in done.out
     assert "passed: a (baseline)" in done.err
-    assert "on its way" in done.err
+    for each in ("on its way\n", "by a program\n"):
+        assert (each in done.out, each in done.err) == (False, True)
 
 
 def test_machines_get_json_alone(command: Command) -> None:
@@ -140,7 +143,8 @@ def test_experiments_are_tried_and_compared(command: Command) -> None:
     assert comparison["p_value"] == 0.03125
     assert comparison["is_significant"] is True
     done = command("eval", "cases.jsonl", "--agent", "agent:Variant", *args)
-    assert "+100.0%  6         0         0.031  better" in done.out
+    assert "6        +100.0%  6         0         0.031  better" in done.out
+    assert "Not compared" not in done.out
 
 
 def test_an_evaluation_is_compared_with_a_file_and_with_another_one(command: Command) -> None:
@@ -152,6 +156,40 @@ def test_an_evaluation_is_compared_with_a_file_and_with_another_one(command: Com
         (comparison,) = report["comparisons"]
         assert comparison["worsened"] == ["c"]
         assert comparison["is_significant"] is False
+
+
+def test_a_comparison_says_how_many_samples_it_is_about(command: Command) -> None:
+    command.write("cases.jsonl", cases(a="A", b="B", c="C"))
+    evaluated(command, "--name", "old")
+    command.write("cases.jsonl", cases(c="C", d="D"))
+    done = command("eval", "cases.jsonl", "--agent", "agent:loop", "--baseline", "old")
+    lines = [line.split() for line in done.out.splitlines()]
+    assert ["old", "baseline", "1", "+0.0%", "0", "0", "1.000", "may", "be", "chance"] in lines
+    assert "Not compared: 3 samples that only old or only baseline has." in done.out
+
+
+def test_a_baseline_that_nothing_can_be_compared_with_is_refused_before_the_work(
+    command: Command,
+) -> None:
+    evaluated(command, "--name", "old")
+    command.write("cases.jsonl", cases(x="X"))
+    done = command("eval", "cases.jsonl", "--agent", "agent:loop", "--baseline", "old")
+    assert (done.code, "on its way" in done.err) == (2, False)
+    assert "old and baseline have no samples in common" in done.err
+
+
+def test_the_results_of_one_agent_are_not_shown_as_those_of_another(command: Command) -> None:
+    command.write("go", "")
+    evaluated(command, "--name", "one")
+    for args, words in (
+        (("--agent", "agent:ledger"), "has results with the agent agent:loop"),
+        (("--agent", "agent:loop", "--evaluator", "contains"), "with the evaluator exact_match"),
+    ):
+        done = command("eval", "cases.jsonl", "--name", "one", *args)
+        assert (done.code, done.out) == (2, "")
+        assert words in done.err
+        assert "give another --name to evaluate with" in done.err
+    assert len(evaluated(command, "--name", "one")["results"]) == 6
 
 
 @pytest.mark.parametrize(("least", "code"), [("0.5", 0), ("0.51", 1)])

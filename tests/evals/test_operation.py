@@ -221,6 +221,22 @@ def test_a_file_that_is_no_baseline_is_refused(tmp_path: Path, content: str) -> 
         evals.find_baseline(str(path), EvalReport([]), MemoryResults())
 
 
+def test_what_cannot_be_compared_is_found_before_the_work() -> None:
+    kept = MemoryResults()
+    kept.keep(result("x", evaluation="before"))
+    kept.keep(result("y", evaluation="before"))
+    with pytest.raises(UsageError, match="no results of the experiment 'baseline'"):
+        evals.require_baseline("before", evaluation_of(Counted(), "a"), kept)
+    other = evaluation_of(Counted(), "b", experiments=[Experiment("x")])
+    with pytest.raises(UsageError, match="no samples in common"):
+        evals.require_baseline("before", other, kept)
+    fitting = evaluation_of(Counted(), "a", "b", experiments=[Experiment("x"), Experiment("y")])
+    for name in ("before", "x"):
+        found = evals.require_baseline(name, fitting, kept)
+        report = finished(evals.LocalEvaluation(fitting, MemoryResults()))
+        assert evals.comparisons(report, found)
+
+
 # Evaluating
 
 
@@ -290,3 +306,23 @@ def test_errors_stay_unless_they_are_to_be_tried_again() -> None:
     again = evals.LocalEvaluation(evaluation_of(agent, "a", retry_errors=True), results)
     assert finished(again).passed == 1
     assert agent.asked == ["a"]
+
+
+def test_an_evaluation_goes_on_with_the_agent_and_the_evaluator_that_it_began_with() -> None:
+    results = MemoryResults()
+    names = {"agent_name": "shop:new", "evaluator_name": "contains"}
+    first = evaluation_of(Counted([ValueError("no")]), "a", "b", **names)
+    report = finished(evals.LocalEvaluation(first, results))
+    assert {(each.agent, each.evaluator) for each in report} == {("shop:new", "contains")}
+    for other in ({"agent_name": "shop:old"}, {"evaluator_name": "exact_match"}):
+        with pytest.raises(UsageError, match="give another --name"):
+            evals.LocalEvaluation(evaluation_of(Counted(), "c", **{**names, **other}), results)
+    same = evaluation_of(Counted(), "a", "b", "c", **names)
+    assert evals.LocalEvaluation(same, results).done == 2
+
+
+def test_results_that_do_not_say_whose_they_are_are_gone_on_with() -> None:
+    results = MemoryResults()
+    finished(evals.LocalEvaluation(evaluation_of(Counted(), "a"), results))
+    later = evaluation_of(Counted(), "a", "b", agent_name="shop:new")
+    assert evals.LocalEvaluation(later, results).done == 1

@@ -16,11 +16,15 @@ from afl.mcp.access import READER
 from afl.mcp.arguments import Arguments, read, schema_of
 from afl.mcp.backend import Backend
 from afl.mcp.tools import TOOLS
+from afl.operations.turns import open_question
 from afl.runtime.entities import FlowDefinition, FlowIdentity, TaskState, WorkflowDefinition
 from afl.runtime.errors import StaleFence
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.memory_store import MemoryStore
+from afl.turns import NewTurn, Turn, TurnSuspended
 from afl.turns.api import TurnStore
+from afl.turns.memory import MemoryTurns
+from afl.turns.values import encode
 
 WORK = """
 event facet Do(n: Long) => (n: Long)
@@ -161,6 +165,7 @@ def test_a_step_that_has_gone_on_takes_no_second_result() -> None:
         ("afl_manage_handlers", {"action": "delete", "facet_name": "t.F"}, "Handler 't.F' not"),
         ("afl_turns", {"action": "get"}, "turn_id is required for get"),
         ("afl_turns", {"action": "settle", "turn_id": "x"}, "outcome is required for settle"),
+        ("afl_turns", {"action": "answer", "turn_id": "x"}, "answer is required for answer"),
         ("afl_turns", {"state": "asleep"}, "'asleep' is no state of a turn"),
         ("afl_runs", {"state": "asleep"}, "there is no state 'asleep'"),
         ("afl_runs", {"limit": 0}, "Invalid limit"),
@@ -181,6 +186,26 @@ def test_what_is_wrong_with_a_call_is_told_in_words_to_act_on(
         assert told in result.structured_content["error"]
 
     talk(backend_with(), main)
+
+
+def test_a_question_of_a_turn_is_answered_with_null_only_if_that_is_said() -> None:
+    turns = MemoryTurns()
+    record = turns.accept(NewTurn("shop", encode({"say": "hi"})))
+    with pytest.raises(TurnSuspended):
+        Turn(turns, turns.begin(record.id, "somebody", 30_000)).wait_for_input("which one?")
+    store = MemoryStore()
+    backend = Backend(store, Evaluator(store), lambda: turns)
+
+    async def main(client: Client) -> None:
+        given = {"action": "answer", "turn_id": record.id}
+        refused = await called(client, "afl_turns", **given)
+        assert (refused["success"], "any JSON" in refused["error"]) == (False, True)
+        assert open_question(turns, turns.get(record.id)) is not None
+        assert (await called(client, "afl_turns", **given, answer=None))["success"]
+
+    talk(backend, main)
+    again = Turn(turns, turns.begin(record.id, "somebody", 30_000))
+    assert again.wait_for_input("which one?") is None
 
 
 def test_a_defect_is_told_without_its_insides() -> None:

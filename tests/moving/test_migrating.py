@@ -9,6 +9,7 @@ from contextlib import closing
 import psycopg
 import pytest
 from psycopg import sql
+from tests.docs.pages import DOCS, blocks_of
 from tests.moving.conftest import NewPlace, run_sql
 from tests.moving.warehouse import check_messages, fill_messages, shop_at
 
@@ -56,6 +57,21 @@ def test_the_command_says_how_far_it_was(
     assert found["mailbox"] == {"component": "mailbox", "from": 0, "to": 1, "newest": 1}
     assert main(["migrate", "--store", url, "--check"]) == 0
     assert "behind" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("kind", "page"), [("postgres", "run-on-postgresql.md"), ("mongo", "run-on-mongodb.md")]
+)
+def test_the_documentation_shows_what_is_printed(
+    new_place: NewPlace, capsys: pytest.CaptureFixture[str], kind: str, page: str
+) -> None:
+    blocks = blocks_of(DOCS / "how-to" / page)
+    (shown,) = [each.text.splitlines() for each in blocks if "$ afl migrate --store" in each.text]
+    assert main(["migrate", "--store", new_place(kind)]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    said = [each for each in shown if not each.startswith("$ ")]
+    # Others may follow, if the page says so.
+    assert said == (printed if "…" not in said else [*printed[: len(said) - 1], "…"])
 
 
 def test_a_newer_schema_is_refused_before_anything_is_changed(

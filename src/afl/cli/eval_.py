@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import shlex
-import sys
-from contextlib import closing, redirect_stdout
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from afl.cli.common import INTERRUPTED, OK, PROBLEMS, Json, settings
+from afl.cli.streams import output_aside
 
 if TYPE_CHECKING:
     from afl.evals.report import EvalReport, ExperimentComparison
@@ -94,7 +94,7 @@ def eval_(
     url = store or settings(context).store.url
     request = _Request(dataset, agent, evaluator, experiment or [], name or new_id(), url)
     # What the agent prints is not the result.
-    with redirect_stdout(sys.stderr):
+    with output_aside():
         evaluation = _prepared(request, concurrency, patience, retry_errors)
         report, found, is_complete = _done(request, evaluation, baseline)
     _show(request, report, found, json)
@@ -132,6 +132,8 @@ def _prepared(request: _Request, concurrency: int, patience: str, retry_errors: 
         concurrency,
         max(round(parse_duration(patience)), 1),
         retry_errors,
+        request.agent,
+        request.evaluator,
     )
 
 
@@ -145,16 +147,16 @@ def _done(
 
     with closing(open_results(request.url)) as results:
         local = evals.LocalEvaluation(evaluation, results)
-        if baseline is not None:  # a wrong name is better found before hours of work
-            evals.require_baseline(baseline, evaluation, results)
+        # What cannot be compared is better found before hours of work.
+        before = None if baseline is None else evals.require_baseline(baseline, evaluation, results)
         # Whoever kills this process wants to know what to go on with.
         typer.echo(f"evaluation {request.name}", err=True)
         with progress_of(local) as display, local:
             watch(local, display)
         report = local.report()
         found: list[ExperimentComparison] = []
-        if baseline is not None and local.is_complete:
-            found = evals.comparisons(report, evals.find_baseline(baseline, report, results))
+        if before is not None and local.is_complete:
+            found = evals.comparisons(report, before)
         return report, found, local.is_complete
 
 

@@ -59,11 +59,12 @@ def _show_experiments(report: EvalReport) -> None:
 def _show_comparisons(found: list[ExperimentComparison]) -> None:
     from afl.cli.tables import show_table
 
-    columns = ("compared with", "experiment", "delta", "improved", "worsened", "p", "")
+    columns = ("compared with", "experiment", "samples", "delta", "improved", "worsened", "p", "")
     rows = [
         (
             each.baseline_name,
             each.treatment_name,
+            str(each.samples),
             f"{each.pass_rate_delta:+.1%}",
             str(len(each.improved)),
             str(len(each.worsened)),
@@ -73,6 +74,10 @@ def _show_comparisons(found: list[ExperimentComparison]) -> None:
         for each in found
     ]
     show_table(columns, rows, "")
+    for each in found:
+        if each.unpaired:
+            alone = f"only {each.baseline_name} or only {each.treatment_name} has"
+            typer.echo(f"Not compared: {counted(each.unpaired, 'sample')} that {alone}.")
 
 
 def _verdict(comparison: ExperimentComparison) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from afl.cli.common import Json, Store, counted, settings, store_of, write_out
+from afl.cli.common import Json, Store, counted, require_there, settings, store_of, write_out
 
 if TYPE_CHECKING:
     from afl.config import Config
@@ -48,6 +48,7 @@ def prune(
     config = settings(
         context, store_url=store, retention_runs=older_than, retention_turns=turns_older_than
     )
+    require_there(config.store.url)
     with store_of(config) as opened:
         report = _pruned(opened, config.retention.runs, dry_run)
     has_turns = config.retention.turns != NEVER

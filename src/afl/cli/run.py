@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from collections.abc import Sequence
-from contextlib import redirect_stdout
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -27,6 +25,7 @@ from afl.cli.common import (
     store_flag,
     store_of,
 )
+from afl.cli.streams import output_aside
 
 if TYPE_CHECKING:
     from afl.config import Config
@@ -89,7 +88,7 @@ def run(
         language_library_paths=library or None,
     )
     # What handlers print is not the result.
-    with redirect_stdout(sys.stderr):
+    with output_aside():
         work, values = None, {}
         if paths:
             work = _prepared(config, paths, workflow, handlers or [])

@@ -123,18 +123,29 @@ def _waited(
     store: PersistenceAPI, config: Config, run_id: str, timeout: float | None, as_json: bool
 ) -> int:
     """Wait for the run, print what came of it, and say so with an exit code."""
+    from afl.errors import StoreUnavailable
+
+    try:
+        return _reported(store, config, run_id, timeout, as_json)
+    except KeyboardInterrupt:
+        pass
+    except StoreUnavailable as problem:
+        typer.echo(f"Error: {problem}", err=True)
+    _tell_how_to_look(config, run_id)
+    return INTERRUPTED
+
+
+def _reported(
+    store: PersistenceAPI, config: Config, run_id: str, timeout: float | None, as_json: bool
+) -> int:
     from afl.bootstrap import evaluator
     from afl.cli.run_report import report
     from afl.operations import runs
     from afl.operations.waiting import wait_until_over
 
     run = runs.status(store, run_id)
-    try:
-        with _display(run.task_list) as display:
-            last = wait_until_over(store, run, display.told, timeout)
-    except KeyboardInterrupt:
-        _tell_how_to_look(config, run_id)
-        return INTERRUPTED
+    with _display(run.task_list) as display:
+        last = wait_until_over(store, run, display.told, timeout)
     record = runs.status(store, run_id)
     if not record.is_over:
         _tell_how_to_look(config, run_id, last)

@@ -129,10 +129,10 @@ def answer(
     json: Json = False,
 ) -> None:
     """Answer the question that a turn waits for."""
-    from afl.operations.turns import answer_turn
+    from afl.operations.turns import answer_turn, value_of
 
     with _chosen(context, store, turn) as (found, turn_id):
-        record = answer_turn(found, turn_id, _value(text), question=question)
+        record = answer_turn(found, turn_id, value_of(text), question=question)
         _say(found, record, "has its answer", json)
 
 
@@ -176,10 +176,10 @@ def settle(
     json: Json = False,
 ) -> None:
     """Say what became of an effect, and let its turn go on."""
-    from afl.operations.turns import settle_effect
+    from afl.operations.turns import settle_effect, value_of
 
     with _chosen(context, store, turn) as (found, turn_id):
-        record = settle_effect(found, turn_id, outcome, _value(value), call_id=call)
+        record = settle_effect(found, turn_id, outcome, value_of(value), call_id=call)
         _say(found, record, f"goes on: its effect counts as {outcome}", json)
 
 
@@ -243,12 +243,3 @@ def _say(store: TurnStore, record: TurnRecord, what: str, json: bool) -> None:
         write_json(_view(store, record))
     else:
         typer.echo(f"Turn {record.id} {what}.")
-
-
-def _value(text: str) -> Any:
-    from json import JSONDecodeError, loads
-
-    try:
-        return loads(text)
-    except JSONDecodeError:
-        return text

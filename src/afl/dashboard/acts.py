@@ -15,8 +15,10 @@ from afl.dashboard.bodies import (
     SubmitBody,
 )
 from afl.dashboard.desk import Asked, Desk
+from afl.dashboard.problems import NOT_NOW
 from afl.dashboard.views import mailboxes_of, offer_of, turns_of
 from afl.errors import UsageError
+from afl.gateway.problems import Problem
 from afl.operations import finding, fleet, handlers, mailboxes, runs, tasks, turns
 from afl.operations.handler_places import require_place
 from afl.operations.handlers import NewHandler
@@ -54,7 +56,7 @@ def _on_run(
     def do(desk: Desk, asked: Asked) -> Done:
         run = finding.find_run(desk.store, asked.path["run"])
         if not act(desk.evaluator, run.workflow_id):
-            raise UsageError(otherwise)
+            raise Problem(NOT_NOW, otherwise)
         return Done(done, run.workflow_id)
 
     return do
@@ -71,9 +73,12 @@ unpause_run = _on_run(runs.unpause, "The run goes on.", "the run is not paused")
 
 def retry_run(desk: Desk, asked: Asked) -> Done:
     run = finding.find_run(desk.store, asked.path["run"])
-    report = runs.retry_failed(desk.store, desk.evaluator, run.workflow_id)
+    try:
+        report = runs.retry_failed(desk.store, desk.evaluator, run.workflow_id)
+    except UsageError as error:
+        raise Problem(NOT_NOW, str(error)) from None
     if not report.retried:
-        raise UsageError("; ".join(report.refused.values()))
+        raise Problem(NOT_NOW, "; ".join(report.refused.values()))
     return Done(f"Steps that are tried again: {len(report.retried)}.", run.workflow_id)
 
 
@@ -97,7 +102,7 @@ def discard_task(desk: Desk, asked: Asked) -> Done:
     task = finding.find_task(desk.store, asked.path["task"])
     reason = body.reason or f"{asked.visitor.name} gave it up"
     if not tasks.discard(desk.evaluator, task, reason):
-        raise UsageError("the task was given up before")
+        raise Problem(NOT_NOW, "the task was given up before")
     return Done(f"{task.name} is given up.", task.uuid)
 
 

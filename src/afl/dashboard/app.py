@@ -20,7 +20,7 @@ from afl.dashboard.desk import Desk
 from afl.dashboard.face import Face
 from afl.dashboard.live import LiveHub
 from afl.dashboard.problems import answered
-from afl.dashboard.routes import ACTS, LOOKS, PAGES
+from afl.dashboard.routes import ACTS, LOOKS, PAGES, route_of
 from afl.dashboard.sessions import WELCOME
 from afl.errors import ConfigurationError
 from afl.gateway import problems
@@ -81,9 +81,9 @@ class DashboardApp:
             _log.exception("dashboard_failed", path=scope["path"])
 
     async def _missing(self, request: Request, error: HTTPException) -> Response:
-        known = (problems.NO_SUCH_PATH, problems.BAD_METHOD)
-        kind = next((each for each in known if each.status == error.status_code), known[0])
-        problem = Problem(kind, "there is nothing here", headers=dict(error.headers or {}))
+        problem = Problem(problems.NO_SUCH_PATH, "there is nothing here")
+        if error.status_code == problems.BAD_METHOD.status:
+            problem = _bad_method(request.method, (error.headers or {}).get("Allow", ""))
         if request.url.path.startswith(f"{request.scope.get('root_path', '')}/api"):
             return self._api.refused(problem)
         return self._face.refused(request, problem)
@@ -122,12 +122,23 @@ def _routes(face: Face, api: Api) -> list[Route]:
         paths.setdefault(act.path, {})["POST"] = partial(face.act, act)
     for page in PAGES.values():
         paths.setdefault(page.path, {})["GET"] = partial(face.page, page)
-    # The more special path first.
-    chosen = sorted(paths.items(), key=lambda each: each[0].count("{"))
+    # The more special path first; and each for its methods only, since a part with slashes fits
+    # the paths below it as well.
+    chosen = sorted(paths.items(), key=lambda each: (each[0].count("{"), -len(each[0])))
     return [
-        Route(path, _Resource(methods, api if path.startswith("/api") else face))
+        Route(
+            route_of(path),
+            _Resource(methods, api if path.startswith("/api") else face),
+            methods=list(methods),
+        )
         for path, methods in chosen
     ]
+
+
+def _bad_method(method: str, allow: str) -> Problem:
+    allowed = ", ".join(sorted(allow.split(", ")))
+    text = f"{method} is not for this path; use {allowed}"
+    return Problem(problems.BAD_METHOD, text, headers={"allow": allowed})
 
 
 class _Resource:
@@ -139,8 +150,7 @@ class _Resource:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         request = Request(scope, receive, send)
-        method = "GET" if request.method == "HEAD" else request.method
-        answer = self._methods.get(method, self._refuse)
+        answer = self._methods["GET" if request.method == "HEAD" else request.method]
         found = await answered(lambda: answer(request))
         response = self._refused(request, found) if isinstance(found, Problem) else found
         await response(scope, receive, send)
@@ -149,11 +159,6 @@ class _Resource:
         if isinstance(self._owner, Api):
             return self._owner.refused(problem)
         return self._owner.refused(request, problem)
-
-    async def _refuse(self, request: Request) -> Response:
-        allowed = ", ".join(sorted(self._methods))
-        text = f"{request.method} is not for this path; use {allowed}"
-        raise Problem(problems.BAD_METHOD, text, headers={"allow": allowed})
 
 
 def _with_headers(send: Any) -> Any:

@@ -8,7 +8,7 @@ import binascii
 from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import partial
 from typing import Any
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 import anyio.to_thread
 from starlette.requests import Request
@@ -23,7 +23,7 @@ from afl.dashboard.pages import extra
 from afl.dashboard.problems import AGAIN_S, NO_CSRF, NO_STORE, NOT_FOUND, told
 from afl.dashboard.reading import form_bytes, query_of
 from afl.dashboard.rendering import assets_by_path, live_parts, page
-from afl.dashboard.routes import PAGES, Act, Look
+from afl.dashboard.routes import PAGES, Act, Look, route_of
 from afl.dashboard.sessions import COOKIE, LASTS_S, Session, Sessions, is_csrf
 from afl.gateway import problems
 from afl.gateway.access import Right, Token
@@ -37,6 +37,8 @@ _NOBODY = (
     "No such token of an operator or a reader. Who started this dashboard has them: in the file "
     "of --token-file; without one, they are printed at the start."
 )
+#: Of the query of a page; more would only cost.
+_FIELDS = 50
 _FOR_EVER = "public, max-age=31536000, immutable"
 #: Parameters of pages that the API does not have.
 _OF_PAGES: dict[str, tuple[str, ...]] = {"run.html": ("from", "step"), "submit.html": ("workflow",)}
@@ -62,7 +64,7 @@ class Face:
         self._sessions = Sessions(tokens, clock)
         self._hub = hub
         self._clock = clock
-        self._paths = [(compile_path(path)[0], each) for path, each in PAGES.items()]
+        self._paths = [(compile_path(route_of(path))[0], each) for path, each in PAGES.items()]
 
     # Coming and going
 
@@ -111,10 +113,9 @@ class Face:
         values = await anyio.to_thread.run_sync(
             partial(self._values, _base(request), look, session, asked, form or {})
         )
-        path = request.url.path.removeprefix(_base(request)) if problem is None else ""
-        live = {"to": path + (f"?{request.url.query}" if request.url.query else "")}
+        live = urlencode({"to": _address(request)})
         more = {
-            "live": f"{_base(request)}/live?{urlencode(live)}" if problem is None else None,
+            "live": f"{_base(request)}/live?{live}" if problem is None else None,
             "told": _told(request),
             "problem": problem,
         }
@@ -135,6 +136,7 @@ class Face:
             "csrf": session.csrf,
             "visitor": session.visitor,
             "may_act": session.visitor.may(Right.ACT),
+            "sees_inside": session.visitor.may(Right.INSIDE),
         }
 
     def _asked(
@@ -218,11 +220,10 @@ class Face:
         )
 
     def _target(self, session: Session, to: str) -> tuple[Look, Asked]:
-        parts = urlsplit(to)
+        path, query = _read_address(to)
         for pattern, look in self._paths:
-            fits = pattern.match(parts.path)
+            fits = pattern.match(path)
             if fits:
-                query = dict(parse_qsl(parts.query, max_num_fields=50))
                 return look, self._asked(look, session, fits.groupdict(), query)
         raise Problem(NOT_FOUND, "there is no such page")
 
@@ -283,9 +284,7 @@ class Face:
     def _to_login(self, request: Request) -> Response:
         if request.method != "GET" or request.url.path.endswith("/live"):
             return self._html(request, "login.html", {"problem": "Sign in first."}, status=401)
-        path = request.url.path.removeprefix(_base(request))
-        query = f"?{request.url.query}" if request.url.query else ""
-        to = urlencode({"to": path + query})
+        to = urlencode({"to": _address(request)})
         return RedirectResponse(f"{_base(request)}/login?{to}", 303)
 
     # Inside
@@ -334,6 +333,23 @@ class Face:
 def _base(request: Request) -> str:
     """The path below which the dashboard is mounted."""
     return str(request.scope.get("root_path", ""))
+
+
+def _address(request: Request) -> str:
+    """Path and query below that, as in a link."""
+    path = quote(str(request.scope["path"]).removeprefix(_base(request)))
+    query = request.scope["query_string"].decode("latin-1")
+    return f"{path}?{query}" if query else path
+
+
+def _read_address(text: str) -> tuple[str, dict[str, str]]:
+    """Path and query of what `_address` gives. Raises Problem."""
+    try:
+        parts = urlsplit(text)
+        query = dict(parse_qsl(parts.query, max_num_fields=_FIELDS))
+    except ValueError as error:
+        raise Problem(problems.INVALID, f"to: this is no address of a page: {error}") from None
+    return unquote(parts.path), query
 
 
 def _own_path(to: str, base: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qsl
@@ -22,6 +21,7 @@ from afl.errors import UsageError
 from afl.gateway import problems
 from afl.gateway.problems import Problem
 from afl.operations.inputs import parse_inputs
+from afl.operations.turns import value_of
 
 CSRF = "csrf"
 #: Fields that are the inputs of a run begin so.
@@ -48,7 +48,7 @@ def body_of(desk: Desk, kind: type, fields: Mapping[str, str]) -> Any:
     if kind is SubmitBody:
         values = _submitted(desk, given)
     elif kind in (AnswerBody, SettleBody):
-        values = {**given, **{name: _value(given[name]) for name in _VALUES & given.keys()}}
+        values = {**given, **{name: value_of(given[name]) for name in _VALUES & given.keys()}}
     elif kind is RedriveBody:
         values = {name: [text] for name, text in given.items()}
     elif kind is HandlerBody:
@@ -62,14 +62,6 @@ def body_of(desk: Desk, kind: type, fields: Mapping[str, str]) -> Any:
 
 
 _VALUES = {"answer", "value"}
-
-
-def _value(text: str) -> Any:
-    """JSON, or else the text as it stands."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
 
 
 def _submitted(desk: Desk, given: Mapping[str, str]) -> dict[str, Any]:

@@ -63,6 +63,7 @@ class _Topic:
             # Counted before the look: what comes in between comes with the next one.
             self.last_seen = None if self.seen is None else self.seen()
             self.parts = await anyio.to_thread.run_sync(self.make)
+            self.problem = None
         except Exception as error:
             self.problem = error
         finally:

@@ -9,7 +9,7 @@ from typing import Any
 
 from afl.dashboard.boards import BoardView
 from afl.dashboard.desk import Asked, Desk
-from afl.dashboard.views import fields_of, offer_of, turns_of, workflow_view
+from afl.dashboard.views import effects_of, fields_of, offer_of, turns_of, workflow_view
 from afl.lang.graph.svg import to_svg
 from afl.operations import fleet, tasks, turns
 from afl.operations.reading import TimelineRow
@@ -155,7 +155,7 @@ def _submit(desk: Desk, asked: Asked, form: Mapping[str, str]) -> Extra:
 def _turn(desk: Desk, asked: Asked, form: Mapping[str, str]) -> Extra:  # noqa: ARG001
     store = turns_of(desk)
     record = store.get(asked.path["turn"])
-    unknown = [each for each in turns.unknown_effects(store) if each.turn_id == record.id]
+    unknown = [each for each in effects_of(store, asked) if each.turn_id == record.id]
     return {
         "turn": record,
         "question": turns.open_question(store, record),

@@ -77,6 +77,17 @@ class Act:
         return (self.then or self.page).format(**quoted)
 
 
+#: Parts of paths that may have slashes in them.
+_WITH_SLASHES = ("mailbox",)
+
+
+def route_of(path: str) -> str:
+    """A path of the tables, as the router wants it."""
+    for name in _WITH_SLASHES:
+        path = path.replace(f"{{{name}}}", f"{{{name}:path}}")
+    return path
+
+
 _RUN, _TASKS, _SERVERS = "/runs/{run}", "/tasks", "/servers"
 _HANDLERS, _HANDLER = "/handlers", "/handlers/{facet}"
 _TURN, _MAILBOX = "/turns/{turn}", "/mailboxes/{mailbox}"

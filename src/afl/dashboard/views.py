@@ -8,7 +8,9 @@ from typing import Any
 
 from afl.dashboard.desk import Action, Asked, Desk
 from afl.dashboard.formats import json_text
+from afl.dashboard.outside import effect_from_outside, turn_from_outside
 from afl.errors import NotFound
+from afl.gateway.access import Right
 from afl.mailbox import DeadLetter, Peeked
 from afl.operations import fleet, handlers, mailboxes, overview, reading, schemas, tasks, turns
 from afl.operations.catalog import Offer
@@ -159,11 +161,23 @@ def list_turns(desk: Desk, asked: Asked) -> TurnsShown:
     found = turns.list_turns(store, limit=limit + 1, before=before, **wanted)
     shown = tuple(found[:limit])
     cursor = shown[-1].id if len(found) > limit else None
-    return TurnsShown(shown, tuple(turns.unknown_effects(store)), cursor)
+    return TurnsShown(shown, tuple(effects_of(store, asked)), cursor)
 
 
 def show_turn(desk: Desk, asked: Asked) -> dict[str, Any]:
-    return turns.show_turn(turns_of(desk), asked.path["turn"])
+    store, turn_id = turns_of(desk), asked.path["turn"]
+    shown = turns.show_turn(store, turn_id)
+    if asked.visitor.may(Right.INSIDE):
+        return shown
+    return turn_from_outside(shown, store.read(turn_id))
+
+
+def effects_of(store: TurnStore, asked: Asked) -> list[UnknownEffect]:
+    """Those that wait for a person, as the visitor may see them."""
+    found = turns.unknown_effects(store)
+    if asked.visitor.may(Right.INSIDE):
+        return found
+    return [effect_from_outside(each) for each in found]
 
 
 def list_mailboxes(desk: Desk, asked: Asked) -> list[MailboxDepth]:  # noqa: ARG001

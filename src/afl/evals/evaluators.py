@@ -90,19 +90,31 @@ def _reasons(scores: list[Score], *, passed: bool) -> str:
 
 
 def exact_match(output: Any, expected: Any) -> Score:
-    """The output is what is expected. Objects are compared as the JSON that they would be."""
-    if output == expected or plain(output) == plain(expected):
+    """The output is what is expected. Objects are compared as the JSON that they would be, in
+    which true is no number."""
+    if _is_same(output, expected) or _is_same(plain(output), plain(expected)):
         return Score(1.0, True)
     return Score(0.0, False, f"expected {shown(expected)}, got {shown(output)}")
 
 
+def _is_same(one: Any, other: Any) -> bool:
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_is_same(one[key], other[key]) for key in one)
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(map(_is_same, one, other))
+    return bool(one == other)
+
+
 def contains(output: Any, expected: Any) -> Score:
-    """The text of the output has the expected text in it; with a list, all of them."""
-    text = output if isinstance(output, str) else shown(output, longest=None)
+    """The text of the output has the expected text in it; with a list, all of them. What is no
+    text is looked for as JSON."""
+    text = _text_of(output)
     wanted = expected if isinstance(expected, list | tuple) else [expected]
-    if not wanted:
+    if expected is None or not wanted:
         raise UsageError("contains needs something to look for: nothing is expected")
-    missing = [str(each) for each in wanted if str(each) not in text]
+    missing = [each for each in map(_text_of, wanted) if each not in text]
     if not missing:
         return Score(1.0, True)
     words = ", ".join(map(repr, missing))
@@ -111,8 +123,7 @@ def contains(output: Any, expected: Any) -> Score:
 
 def matches(output: Any, expected: Any) -> Score:
     """The expectation is a regular expression that is found in the text of the output."""
-    text = output if isinstance(output, str) else shown(output, longest=None)
-    if re.search(expected, text):
+    if re.search(expected, _text_of(output)):
         return Score(1.0, True)
     return Score(0.0, False, f"{expected!r} is not found in {shown(output)}")
 
@@ -123,6 +134,10 @@ def plain(value: Any) -> Any:
         return msgspec.json.decode(msgspec.json.encode(value))
     except (TypeError, ValueError, msgspec.MsgspecError):
         return value
+
+
+def _text_of(value: Any) -> str:
+    return value if isinstance(value, str) else shown(value, longest=None)
 
 
 def shown(value: Any, longest: int | None = _LONGEST) -> str:

@@ -55,6 +55,8 @@ class EvalLoop(MailboxLoop[EvalRequest[Any, Any], EvalResult]):
     done again, whoever asks for it. A request whose result nobody would see is not done: it
     becomes a dead letter.
 
+    Results say `agent_name` and `evaluator_name`, by which people know what they are about.
+
     Without a policy in `dlq`, an agent that fails is an error of the sample. Evaluators that fail
     always are: the agent is never asked again because of them.
     """
@@ -76,6 +78,8 @@ class EvalLoop(MailboxLoop[EvalRequest[Any, Any], EvalResult]):
         name: str | None = None,
         lease_s: float = LEASE_S,
         clock: Clock = SYSTEM_CLOCK,
+        agent_name: str = "",
+        evaluator_name: str = "",
     ) -> None:
         super().__init__(
             requests=requests,
@@ -91,6 +95,7 @@ class EvalLoop(MailboxLoop[EvalRequest[Any, Any], EvalResult]):
         self._loop = loop
         self._evaluate = adapt(evaluator)
         self._results = results
+        self._names = {"agent": agent_name, "evaluator": evaluator_name}
 
     def job(self, message: Message[EvalRequest[Any, Any], EvalResult]) -> Job:
         request = eval_request_of(message)
@@ -127,6 +132,7 @@ class EvalLoop(MailboxLoop[EvalRequest[Any, Any], EvalResult]):
             redact(reason),
             attempt=message.delivery_count,
             completed_at=self._clock.now(),
+            **self._names,
         )
         if self._results is not None and request.evaluation_id is not None:
             # If it cannot be kept now, the end of the message is tried again.
@@ -200,6 +206,7 @@ class EvalLoop(MailboxLoop[EvalRequest[Any, Any], EvalResult]):
             attempt=turn.attempt,
             tokens=session.usage.total,
             completed_at=self._clock.now(),
+            **self._names,
         )
 
     def _scored(

@@ -54,6 +54,9 @@ class EvalResult:
     #: That the models of the turn used.
     tokens: int = 0
     completed_at: datetime = field(default_factory=SYSTEM_CLOCK.now)
+    #: What was evaluated, and by what, as the loop was told to call them.
+    agent: str = ""
+    evaluator: str = ""
 
     @property
     def success(self) -> bool:

@@ -17,7 +17,7 @@ from afl.evals.dataset import Dataset
 from afl.evals.evaluators import Evaluator
 from afl.evals.loop import EvalLoop
 from afl.evals.report import EvalReport, ExperimentComparison, compare
-from afl.evals.requests import EvalRequest, EvalResult, eval_result_of, read
+from afl.evals.requests import EvalRequest, EvalResult, eval_result_of, failed_result, read
 from afl.evals.results import ResultStore
 from afl.evals.submitting import requests_for, unfinished
 from afl.loops.agent_loop import AgentLoop
@@ -32,22 +32,26 @@ class Baseline:
     """What an evaluation is compared with."""
 
     name: str
+    #: Empty if it is an experiment of the same evaluation, which has the results.
     report: EvalReport
-    #: Whether it is an experiment of the same evaluation.
     is_own: bool = False
 
 
-def require_baseline(text: str, evaluation: Evaluation, results: ResultStore) -> None:
-    """Raises NotFound, UsageError if there can be none of this name."""
-    if not _is_own(text, [each.name for each in evaluation.experiments]):
-        find_baseline(text, EvalReport(()), results)
+def require_baseline(text: str, evaluation: Evaluation, results: ResultStore) -> Baseline:
+    """What the evaluation can be compared with once it is complete. Raises NotFound, UsageError
+    if it cannot be."""
+    requests = requests_for(evaluation.dataset, evaluation.experiments)
+    planned = EvalReport([failed_result(each, "not done yet") for each in requests])
+    baseline = find_baseline(text, planned, results)
+    comparisons(planned, baseline)
+    return baseline
 
 
 def find_baseline(text: str, report: EvalReport, results: ResultStore) -> Baseline:
     """An experiment of the report itself, a file that `afl eval --json` wrote, or the name of
     another evaluation. Raises NotFound, UsageError."""
     if _is_own(text, report.experiments):
-        return Baseline(text, report.of_experiment(text), is_own=True)
+        return Baseline(text, EvalReport(()), is_own=True)
     if Path(text).is_file():
         return Baseline(text, EvalReport(_read_results(Path(text))))
     kept = results.results(text)
@@ -77,10 +81,11 @@ def _read_results(path: Path) -> list[EvalResult]:
 def comparisons(report: EvalReport, baseline: Baseline) -> list[ExperimentComparison]:
     """Each experiment of the report with the baseline. A baseline of several experiments is
     compared by their names. Raises UsageError if that cannot be."""
-    is_several = len(baseline.report.experiments) > 1
+    before = report.of_experiment(baseline.name) if baseline.is_own else baseline.report
+    is_several = len(before.experiments) > 1
     return [
         compare(
-            baseline.report.of_experiment(name) if is_several else baseline.report,
+            before.of_experiment(name) if is_several else before,
             each,
             baseline_name=baseline.name,
             treatment_name=name,
@@ -107,6 +112,9 @@ class Evaluation:
     patience_s: int = 300
     #: Whether samples that ended in an error are tried again.
     retry_errors: bool = False
+    #: As results say it; empty if nobody needs to know.
+    agent_name: str = ""
+    evaluator_name: str = ""
 
 
 class LocalEvaluation:
@@ -114,9 +122,12 @@ class LocalEvaluation:
 
     What was kept before is not done again. `request_stop` lets the samples in hand be finished,
     `abort` gives them up; what has a result is kept either way.
+
+    Raises UsageError if what was kept is of another agent or evaluator.
     """
 
     def __init__(self, evaluation: Evaluation, results: ResultStore) -> None:
+        _require_same(evaluation, results.results(evaluation.name))
         self._results = results
         self._wanted = requests_for(evaluation.dataset, evaluation.experiments, evaluation.name)
         self._pending = unfinished(self._wanted, results, retry_errors=evaluation.retry_errors)
@@ -133,6 +144,8 @@ class LocalEvaluation:
             results=results,
             concurrency=evaluation.concurrency,
             name=self._requests.name,
+            agent_name=evaluation.agent_name,
+            evaluator_name=evaluation.evaluator_name,
         )
         self._thread = threading.Thread(target=self._run, name="loop-worker-eval", daemon=True)
         self._problem: BaseException | None = None
@@ -211,3 +224,16 @@ class LocalEvaluation:
             self._loop.run(visibility_timeout=self._patience_s)
         except BaseException as problem:  # told by `next_results`
             self._problem = problem
+
+
+def _require_same(evaluation: Evaluation, kept: Sequence[EvalResult]) -> None:
+    for what, name, known in (
+        ("agent", evaluation.agent_name, {each.agent for each in kept}),
+        ("evaluator", evaluation.evaluator_name, {each.evaluator for each in kept}),
+    ):
+        others = sorted(known - {name, ""})
+        if name and others:
+            raise UsageError(
+                f"the evaluation {evaluation.name!r} has results with the {what} {others[0]}: go "
+                f"on with that one, or give another --name to evaluate with {name}"
+            )

@@ -13,6 +13,7 @@ from typing import Any
 
 from afl.errors import UsageError
 from afl.operations.finding import SHORTEST
+from afl.operations.paging import from_cursor
 from afl.runtime.entities import (
     LogDefinition,
     RunnerDefinition,
@@ -98,7 +99,9 @@ def run_page(
     """
     if state is not None:
         require_state(state, RunnerState)
-    page = store.list_runs(_query(store, state, workflow, text), limit, cursor)
+    query = _query(store, state, workflow, text)
+    with from_cursor(cursor):
+        page = store.list_runs(query, limit, cursor)
     now = store.now_ms()
     runs = tuple(summary(each, now) for each in page.items)
     return RunPage(runs, page.cursor if page.has_more else None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from afl.operations.paging import from_cursor
 from afl.operations.reading import StepView, step_view
 from afl.operations.records import step
 from afl.runtime.entities import RunnerDefinition
@@ -24,7 +25,8 @@ def step_page(
     store: PersistenceAPI, run: RunnerDefinition, *, limit: int = 100, cursor: str | None = None
 ) -> StepPage:
     """The steps of a run from a cursor on. Raises UsageError for a cursor that is none."""
-    page = store.list_steps(WorkflowId(run.workflow_id), limit, cursor)
+    with from_cursor(cursor):
+        page = store.list_steps(WorkflowId(run.workflow_id), limit, cursor)
     known = {task_id_of(each.id): -1 for each in page.items}
     tasks = {each.step_id: each for each in store.changed_tasks(known)}
     steps = tuple(step_view(each, tasks.get(each.id)) for each in page.items)

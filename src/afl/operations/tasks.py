@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from afl.operations import fleet
+from afl.operations.paging import from_cursor
 from afl.operations.reading import attempts, moment, require_state
 from afl.runtime.claims import revived
 from afl.runtime.entities import RunnerState, TaskDefinition, TaskState
@@ -213,10 +214,11 @@ def task_page(
     if state is not None:
         require_state(state, TaskState)
     who, query = serving(store), TaskQuery(state, facet, task_list, run)
-    if only_unserved:
-        page = _unserved(store, query, limit, cursor, who)
-    else:
-        page = store.list_tasks(query, limit, cursor)
+    with from_cursor(cursor):
+        if only_unserved:
+            page = _unserved(store, query, limit, cursor, who)
+        else:
+            page = store.list_tasks(query, limit, cursor)
     return TaskPage(
         tuple(view(each, who) for each in page.items), page.cursor if page.has_more else None
     )

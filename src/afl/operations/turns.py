@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from afl.backoff import parse_duration
 from afl.errors import UsageError
 from afl.ids import new_id
@@ -133,6 +135,14 @@ def answer_turn(store: TurnStore, turn_id: str, answer: Any, *, question: str = 
     """Answer its question, the last one unless it is named. Raises NothingAsked,
     AlreadyAnswered, TurnNotFound, TurnEnded."""
     return store.give_input(turn_id, question, encode(answer))
+
+
+def value_of(text: str) -> Any:
+    """What somebody typed as an answer or a result: JSON, or else the text as it stands."""
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        return text
 
 
 def unknown_effects(store: TurnStore, limit: int = 100) -> list[UnknownEffect]:

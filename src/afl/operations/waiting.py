@@ -9,7 +9,10 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from afl.backoff import Backoff
 from afl.clock import SYSTEM_CLOCK, Clock
+from afl.errors import StoreUnavailable
+from afl.log import get_logger
 from afl.operations.reading import TaskCounts
 from afl.operations.tasks import Serving, serving
 from afl.runtime.entities import (
@@ -21,6 +24,10 @@ from afl.runtime.entities import (
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.types import WorkflowId
 
+_log = get_logger(__name__)
+
+#: After an outage.
+_BACKOFF = Backoff(initial=0.2, maximum=5.0, jitter=0.2)
 #: Seconds between two looks, and how many times as long as the look itself.
 _LOOK_S = 0.5
 _SHARE = 20
@@ -158,26 +165,67 @@ def wait_until_over(
     """Wait for the end of a run, and tell the looks at it that differ from the one before.
 
     Unlike `follow`, it waits on while nobody is there: somebody who is told so may come and help.
-    None if the run is over; the last look if it is not after `timeout` seconds.
+    None if the run is over; the last look if it is not after `timeout` seconds. Outages of the
+    store are waited for; raises StoreUnavailable if one lasts until the time is over.
     """
-    run_id = WorkflowId(run.workflow_id)
-    ends_at = None if timeout is None else clock.monotonic() + timeout
-    patience = _Patience()
-    last: Look | None = None
-    while True:
-        began = clock.monotonic()
-        seen = look(store, run)
-        left = None if ends_at is None else max(ends_at - clock.monotonic(), 0)
-        shown = seen if left == 0 else patience.shown(seen, began)
-        if shown != last:
-            told(shown)
-        last = shown
+    waiting = _Waiting(store, run, told, timeout, clock)
+    failures = 0
+    while not waiting.is_over and not waiting.is_late:
+        try:
+            waiting.go_on()
+            failures = 0
+        except StoreUnavailable as error:
+            failures += 1
+            _log.warning("run_not_watched", run=run.workflow_id, error=str(error))
+            pause = waiting.at_most(_BACKOFF.delay(failures))
+            if not pause:
+                raise
+            clock.sleep(pause)
+    return None if waiting.is_over else waiting.seen
+
+
+class _Waiting:
+    """One look after the other, and the waits between them."""
+
+    def __init__(
+        self,
+        store: PersistenceAPI,
+        run: RunnerDefinition,
+        told: Callable[[Look], object],
+        timeout: float | None,
+        clock: Clock,
+    ) -> None:
+        self._store = store
+        self._run = run
+        self._told = told
+        self._clock = clock
+        self._ends_at = None if timeout is None else clock.monotonic() + timeout
+        self._patience = _Patience()
+        self._last: Look | None = None
+        self.seen: Look | None = None
+        self.is_over = False
+        #: Whether there was a look after the time.
+        self.is_late = False
+
+    def at_most(self, seconds: float) -> float:
+        """So long, or until the time is over."""
+        if self._ends_at is None:
+            return seconds
+        return min(seconds, max(self._ends_at - self._clock.monotonic(), 0))
+
+    def go_on(self) -> None:
+        began = self._clock.monotonic()
+        self.seen = look(self._store, self._run)
         # A large run takes long to count: most of the time must be left for its work.
-        pause = max(_REFRESH_S, _SHARE * (clock.monotonic() - began))
-        if store.wait_for_run(run_id, pause if left is None else min(pause, left)):
-            return None
-        if left == 0:
-            return seen
+        pause = self.at_most(max(_REFRESH_S, _SHARE * (self._clock.monotonic() - began)))
+        self._tell(self.seen if not pause else self._patience.shown(self.seen, began))
+        self.is_over = self._store.wait_for_run(WorkflowId(self._run.workflow_id), pause)
+        self.is_late = not pause
+
+    def _tell(self, shown: Look) -> None:
+        if shown != self._last:
+            self._told(shown)
+        self._last = shown
 
 
 class _Patience:

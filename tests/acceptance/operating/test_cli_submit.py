@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import signal
 import subprocess
@@ -12,7 +13,10 @@ from tests.acceptance.conftest import Command
 from tests.acceptance.in_process import afl, afl_json
 from tests.acceptance.operating.desk import server, submit
 
+from afl.errors import StoreUnavailable
+from afl.runtime.entities import TaskDefinition
 from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.sql_store import SqliteStore
 
 
 @pytest.mark.parametrize(
@@ -23,6 +27,8 @@ from afl.runtime.persistence import PersistenceAPI
         ("tasks", "list"),
         ("handlers", "list"),
         ("servers",),
+        ("prune",),
+        ("prune", "--dry-run", "--turns-older-than", "30d"),
     ],
 )
 def test_a_store_that_is_not_there_is_named_and_not_made(
@@ -132,6 +138,25 @@ def test_who_waits_is_told_nothing_while_somebody_serves_the_work(store: Persist
     assert "The run goes on." in done.err
     answer = json.loads(done.out)
     assert (answer["unserved"], answer["unattended"]) == ([], [])
+
+
+@pytest.mark.parametrize(("outages", "end"), [(1, "The run waits"), (1000, "The run goes on")])
+def test_who_waits_through_an_outage_knows_that_the_run_was_started(
+    store: PersistenceAPI, monkeypatch: pytest.MonkeyPatch, outages: int, end: str
+) -> None:
+    answers, asked = SqliteStore.get_tasks_by_runner, itertools.count(1)
+
+    def away(self: SqliteStore, runner_id: str) -> list[TaskDefinition]:
+        if next(asked) <= outages:
+            raise StoreUnavailable("postgresql://db cannot be reached; is it running?")
+        return answers(self, runner_id)
+
+    monkeypatch.setattr(SqliteStore, "get_tasks_by_runner", away)
+    done = afl(*WAITED, "500ms")
+    assert done.code == 130
+    [run] = store.get_all_runners()
+    assert end in done.err
+    assert f"To look at it: afl runs show {run.workflow_id}" in done.err
 
 
 def test_a_run_says_which_of_its_steps_nobody_serves(store: PersistenceAPI) -> None:

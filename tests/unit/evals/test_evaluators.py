@@ -59,7 +59,15 @@ def test_a_score_is_from_0_to_1(value: float) -> None:
         (Answer(("x",)), Answer(("x",)), True),
         (Answer(("x",)), {"words": ["x"]}, True),
         (Answer(("x",)), {"words": ["y"]}, False),
-        (1, True, True),
+        (1, 1.0, True),
+        ((1, 2), [1, 2], True),
+        ({1, 2}, {2, 1}, True),
+        (1, True, False),
+        (False, 0, False),
+        ({"ok": [1]}, {"ok": [True]}, False),
+        ({"ok": [True]}, {"ok": [True]}, True),
+        ({"a": 1}, {"b": 1}, False),
+        ([1], [1, 1], False),
     ],
 )
 def test_an_exact_match_is_what_is_expected(output: Any, expected: Any, is_passed: bool) -> None:
@@ -79,6 +87,10 @@ def test_a_mismatch_says_what_was_expected_and_what_came() -> None:
         ("one two", "three", 0.0),
         ("one two", ["one", "three"], 0.5),
         (Answer(("three",)), "three", 1.0),
+        ({"ok": True}, True, 1.0),
+        ("ok: True", True, 0.0),
+        ("it costs 42", 42, 1.0),
+        ({"lines": [{"sku": "tea"}]}, {"sku": "tea"}, 1.0),
     ],
 )
 def test_contains_looks_for_texts(output: Any, expected: Any, value: float) -> None:
@@ -86,9 +98,10 @@ def test_contains_looks_for_texts(output: Any, expected: Any, value: float) -> N
     assert (score.value, score.passed) == (value, value == 1.0)
 
 
-def test_contains_refuses_to_look_for_nothing() -> None:
+@pytest.mark.parametrize("nothing", [[], (), None])
+def test_contains_refuses_to_look_for_nothing(nothing: Any) -> None:
     with pytest.raises(UsageError, match="nothing is expected"):
-        contains("one", [])
+        contains("None of these fits", nothing)
 
 
 def test_a_pattern_is_looked_for() -> None:

@@ -182,6 +182,12 @@ def test_a_question_is_answered_with_json_or_text(desk: Desk) -> None:
     assert desk.turn("two").wait_for_input("how many?") == 3
 
 
+@pytest.mark.parametrize("text", ["NaN", "Infinity", "[NaN]", "1e400", ""])
+def test_what_python_reads_as_a_number_and_json_does_not_is_text(desk: Desk, text: str) -> None:
+    desk.afl("answer", desk.asking(), text)
+    assert desk.turn().wait_for_input("which one?") == text
+
+
 def test_an_effect_is_found_and_settled(desk: Desk) -> None:
     doubting = desk.doubting()
     (effect,) = desk.afl("effects")

@@ -42,7 +42,7 @@ class Turns(Arguments):
     before: Annotated[
         str, Meta(description="Of list: older ones than the turn of this id, the next page.")
     ] = ""
-    answer: Annotated[Any, Meta(description="Of answer: the answer, any JSON.")] = None
+    answer: Annotated[Any, Meta(description="Of answer: the answer, any JSON.")] = UNSET
     outcome: Annotated[
         Literal["", "done", "failed", "again"],
         Meta(description="Of settle: it happened, it failed, or it did not happen and may."),
@@ -103,6 +103,8 @@ def _effects(backend: Backend, given: Turns) -> TurnsResult:
 
 
 def _answer(backend: Backend, given: Turns) -> TurnsResult:
+    if given.answer is UNSET:
+        raise UsageError("answer is required for answer: any JSON, null as well")
     return _now(
         turns.answer_turn(backend.turns, given.turn_id, given.answer, question=given.call_id)
     )
