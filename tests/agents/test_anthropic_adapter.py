@@ -86,6 +86,34 @@ def test_a_request_says_all_that_was_asked() -> None:
     assert sent["messages"][2]["content"][0]["is_error"] is True
 
 
+def test_half_characters_are_sent_as_their_escapes() -> None:
+    """No text with one can be sent. Names of files have some, and models write some."""
+    request = ModelRequest(
+        "claude-test",
+        [
+            Message.user("read \udcff.txt"),
+            Message.assistant(ToolCall("t1", "find", {"names": ["\ud83d"]})),
+            Message.user(ToolResult("t1", "no \udcff.txt")),
+        ],
+        system="\udcff",
+    )
+    with ModelServer(says("ok")) as server:
+        adapter(server).answer(request)
+        sent = server.requests[0]
+    blocks = [each["content"][0] for each in sent["messages"]]
+    assert blocks[0]["text"] == "read \\udcff.txt"
+    assert blocks[1]["input"] == {"names": ["\\ud83d"]}
+    assert blocks[2]["content"] == "no \\udcff.txt"
+    assert sent["system"] == "\\udcff"
+
+
+def test_half_characters_in_answers_are_read_as_their_escapes() -> None:
+    with ModelServer(uses("find", {"name": "\ud83d"}), says("so \ud83d")) as server:
+        one = adapter(server)
+        assert one.answer(HELLO).tool_calls[0].arguments == {"name": "\\ud83d"}
+        assert one.answer(HELLO).text == "so \\ud83d"
+
+
 def test_any_tool_will_do_if_the_request_says_so() -> None:
     tool = ToolSpec("find", "", {"type": "object"})
     request = ModelRequest("m", [Message.user("x")], tools=[tool], must_use=ANY_TOOL)

@@ -15,6 +15,7 @@ KINDS = [
     "task",
     "event",
     "run",
+    "removal",
     "flow",
     "workflow",
     "log",

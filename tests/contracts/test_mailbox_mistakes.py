@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
@@ -23,6 +24,7 @@ from afl.mailbox.memory_queue import MemoryQueue, _Kept
 from afl.mailbox.named import NamedMailbox
 from afl.mailbox.packing import Reply
 from afl.testing.contracts.mailbox import (
+    ArgumentContract,
     Boxes,
     MessageContract,
     WaitContract,
@@ -379,6 +381,37 @@ class QuietAboutReplies(NamedMailbox[Any, Any]):
         return Reply(super()._reply(delivery, name).to)
 
 
+class RemembersClosed(NamedMailbox[Any, Any]):
+    """Gives a mailbox for replies again that a receiver has closed."""
+
+    def _reply(self, delivery: Delivery[bytes], name: str) -> Reply:
+        self._first = getattr(self, "_first", None) or super()._reply(delivery, name)
+        return self._first
+
+
+class ReasonsAsTheyAre(NamedMailbox[Any, Any]):
+    """Leaves it to the place whether it can keep a reason."""
+
+    def dead_letter(
+        self, message: Message[Any, Any], reason: str, error: BaseException | None = None
+    ) -> None:
+        self._deliveries.bury(message.receipt_handle, Burial(reason))
+
+
+class LimitsAsTheyAre(NamedMailbox[Any, Any]):
+    """Leaves it to the place which limits there are."""
+
+    def peek(self, limit: int = 100) -> list[Any]:
+        return self.box.peek(limit)
+
+
+class NullsForNumbers(NamedMailbox[Any, Any]):
+    """Writes what JSON does not have as something else."""
+
+    def send(self, body: Any, **given: Any) -> str:
+        return super().send(msgspec.json.decode(msgspec.json.encode(body)), **given)
+
+
 class StoppedTakesOneMore(NamedMailbox[Any, Any]):
     """Looks at the stop only while it waits."""
 
@@ -423,6 +456,12 @@ def opened(kind: type[NamedMailbox[Any, Any]], clock: FakeClock) -> Any:
             HastyMessages.test_a_reply_address_that_nobody_knows_is_an_error_on_record,
             {"events": []},
         ),
+        (
+            RemembersClosed,
+            HastyMessages.test_a_mailbox_for_replies_that_a_receiver_closes_is_opened_again,
+            {},
+        ),
+        (ReasonsAsTheyAre, HastyMessages.test_any_reason_can_be_kept, {"events": []}),
     ],
 )
 def test_the_suite_finds_a_mistake_of_a_mailbox(
@@ -430,6 +469,28 @@ def test_the_suite_finds_a_mistake_of_a_mailbox(
 ) -> None:
     with pytest.raises((AssertionError, AflError, pytest.fail.Exception)):
         test(HastyMessages(), opened(mistake, FakeClock()), **more)
+
+
+@pytest.mark.parametrize(
+    ("mistake", "test", "more"),
+    [
+        (
+            LimitsAsTheyAre,
+            ArgumentContract.test_any_limit_can_be_asked_for,
+            {"limit": 2**63, "shown": 2},
+        ),
+        (
+            NullsForNumbers,
+            ArgumentContract.test_numbers_that_json_does_not_have_are_refused,
+            {"number": float("nan")},
+        ),
+    ],
+)
+def test_the_suite_finds_who_takes_odd_arguments(
+    mistake: type[NamedMailbox[Any, Any]], test: Any, more: dict[str, Any]
+) -> None:
+    with pytest.raises((AssertionError, ValueError, pytest.fail.Exception)):
+        test(ArgumentContract(), opened(mistake, FakeClock()), **more)
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,11 @@ import pytest
 from afl.clock import FakeClock
 from afl.db.postgres import PostgresDatabase
 from afl.db.redis import RedisServer
-from afl.mailbox.box import Box, Burial
+from afl.mailbox.box import Box
 from afl.mailbox.postgres import PostgresBox, prepared
 from afl.mailbox.redis import RedisBox
 from afl.mailbox.remote import Offset
 from afl.testing.contracts.mailbox import MailboxContract
-from afl.testing.contracts.mailbox.exam import handle, put, take_one
 
 Open = Callable[[str, Offset], Box[bytes]]
 
@@ -52,12 +51,6 @@ class TestRemoteBoxes(MailboxContract):
         yield make
         for each in chain(*opened.values()):
             each.close()
-
-    def test_any_reason_can_be_kept(self, box: Box[bytes]) -> None:
-        put(box, "a")
-        assert box.bury(handle(take_one(box)), Burial("nothing \0 and half \ud800", "a\0b"))
-        (letter,) = box.buried(1)
-        assert letter.burial == Burial("nothing \ufffd and half ?", "a\ufffdb")
 
 
 def empty(box: Box[bytes]) -> None:

@@ -178,9 +178,9 @@ def test_a_step_that_asks_nobody_is_given_no_end(
     bench = Bench(any_store, program, "Plain")
     root = any_store.get_workflow_root(bench.run_id)
     assert root is not None
-    with pytest.raises(InvalidStepStateError, match="expected state.EventTransmit"):
+    with pytest.raises(InvalidStepStateError, match=r"expected state\..*EventTransmit"):
         bench.evaluator.continue_step(root.id, {"r": 1})
-    with pytest.raises(InvalidStepStateError, match="expected state.EventTransmit"):
+    with pytest.raises(InvalidStepStateError, match=r"expected state\..*EventTransmit"):
         bench.evaluator.fail_step(root.id, "no")
 
 

@@ -60,6 +60,7 @@ class Child:
             text=True,
             env=environ,
             cwd=ROOT,
+            start_new_session=True,
         )
         self.lines: list[str] = []
 
@@ -82,7 +83,9 @@ class Child:
         return self._process.returncode, err
 
     def kill(self) -> None:
-        self._process.kill()
+        """With what it has forked, which would hold the pipes open."""
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
         self._process.communicate()
 
     def _rest(self) -> str:

@@ -39,6 +39,7 @@ from afl.runtime.lifecycle import (
     group_run,
     members,
     reports,
+    wait_until,
 )
 from afl.runtime.lifecycle.group_run import GroupRun
 from afl.runtime.lifecycle.members import Member
@@ -161,6 +162,30 @@ def test_a_loop_with_no_more_than_the_protocol_can_be_stopped() -> None:
     assert plain.is_working.wait(PATIENCE_S)
     assert group.shutdown(timeout=PATIENCE_S) is True
     run.outcome()
+
+
+def test_loops_that_were_started_without_the_group_are_stopped_too() -> None:
+    loops: list[Any] = [IdleLoop(), PlainLoop()]
+    runs = [Running(each.run) for each in loops]
+    for each in loops:
+        assert each.is_working.wait(PATIENCE_S)
+    with LoopGroup(loops):
+        pass
+    for run in runs:
+        run.outcome()
+    assert not any(each.running for each in loops)
+
+
+def test_a_loop_that_does_not_end_is_no_success_whoever_started_it() -> None:
+    busy, idle = BusyLoop(), IdleLoop()
+    runs = [Running(busy.run), Running(idle.run)]
+    working(busy, idle)
+    group = LoopGroup([busy, idle])
+    assert group.shutdown(timeout=0) is False
+    busy.finish.set()
+    assert group.shutdown(timeout=PATIENCE_S) is True
+    for run in runs:
+        run.outcome()
 
 
 class Clearing(PlainLoop):
@@ -456,10 +481,10 @@ def test_a_group_runs_off_the_main_thread_without_signals(
     """Handlers cannot be set there, and that is no reason not to run."""
     run_off_the_main_thread()
 
-    def insist(on_replaced: Any, clock: Any) -> Any:
-        return ShutdownCoordinator.install(), True
+    def insist(_on_replaced: Any, _clock: Any) -> Any:
+        return ShutdownCoordinator.install()
 
-    monkeypatch.setattr(group_run, "installed_if_possible", insist)
+    monkeypatch.setattr(ShutdownCoordinator, "borrow", insist)
     is_caught(lambda: Running(LoopGroup([IdleLoop()]).run).outcome())
 
 
@@ -776,6 +801,56 @@ def test_work_in_hand_is_finished_in_drain_mode_before_work_is_taken_again() -> 
         busy.finish.set()
         eventually(lambda: busy.runs == 2)
         assert busy.has_finished
+
+
+class Slowly(EndingLoop):
+    """Tells others before it stops, and may have ended by itself meanwhile."""
+
+    def __init__(self) -> None:
+        super().__init__("slowly")
+        self.is_asked = threading.Event()
+        self.may_stop = threading.Event()
+        self.has_stopped = threading.Event()
+
+    def wait(self, stop: threading.Event) -> None:
+        if self.runs == 1:
+            super().wait(stop)
+        else:
+            stop.wait(PATIENCE_S)
+
+    def request_stop(self) -> None:
+        self.is_asked.set()
+        assert self.may_stop.wait(PATIENCE_S)
+        super().request_stop()
+        self.has_stopped.set()
+
+
+def ask_too_late() -> None:
+    loop = Slowly()
+    group = LoopGroup([loop, IdleLoop("other")])
+    with running(group):
+        working(loop)
+        group.drain()
+        assert loop.is_asked.wait(PATIENCE_S)
+        loop.end.set()
+        eventually(lambda: loop.state is LoopState.STOPPED)
+        group.undrain()
+        is_early = wait_until(lambda: loop.runs == 2, timeout=DOUBT_S)
+        loop.may_stop.set()
+        assert not is_early, "it rests as long as it is being asked"
+        assert loop.has_stopped.wait(PATIENCE_S)
+        eventually(lambda: loop.runs == 2)
+        assert loop.state is LoopState.RUNNING
+        eventually(lambda: group.ready().ok)
+
+
+def test_a_late_request_of_drain_mode_does_not_end_the_run_after_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A request belongs to the run that it was made for."""
+    ask_too_late()
+    monkeypatch.setattr(Member, "is_at_rest", property(lambda self: not self.is_alive))
+    is_caught(ask_too_late)
 
 
 def test_a_group_in_drain_mode_can_be_stopped() -> None:

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, Protocol
 
 import pytest
 
+from afl.clock import SYSTEM_CLOCK
 from afl.errors import ConfigurationError
 from afl.runtime.health import HealthServer, Report
 
@@ -424,6 +425,29 @@ def test_a_check_may_stop_the_server() -> None:
 def _after(action: Callable[[], None]) -> Report:
     action()
     return FINE
+
+
+@pytest.fixture
+def limit_s() -> Iterator[float]:
+    """How long an application lets all its sockets wait."""
+    limit_s = 0.01
+    socket.setdefaulttimeout(limit_s)
+    yield limit_s
+    socket.setdefaulttimeout(None)
+
+
+def test_a_limit_for_all_sockets_is_none_for_probes(
+    limit_s: float, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It would end the wait for the next probe, and give a slow client no answer."""
+    with serving() as port:
+        client = socket.create_connection(("127.0.0.1", port), timeout=20)
+        with client:
+            client.sendall(b"GET /livez ")
+            SYSTEM_CLOCK.sleep(limit_s * 5)
+            client.sendall(b"HTTP/1.0\r\n\r\n")
+            assert client.recv(65536).startswith(b"HTTP/1.0 200 OK\r\n")
+    assert "health_connection_not_accepted" not in caplog.text
 
 
 def test_many_clients_at_once_are_all_answered() -> None:

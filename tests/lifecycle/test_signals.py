@@ -11,6 +11,7 @@ import pytest
 from tests.lifecycle.loops import PATIENCE_S, Running, eventually, is_caught
 
 from afl import telemetry
+from afl.clock import SYSTEM_CLOCK
 from afl.errors import UsageError
 from afl.runtime.lifecycle import ShutdownCoordinator
 from afl.runtime.signals import Replaced, SignalHandlers, describe, take_back
@@ -171,6 +172,52 @@ def test_reset_off_the_main_thread_gives_the_next_signal_to_who_was_before() -> 
 def test_reset_without_an_install_does_nothing() -> None:
     ShutdownCoordinator.reset()
     assert ShutdownCoordinator.get() is None
+
+
+# Groups
+
+
+@pytest.fixture
+def before() -> Iterator[Any]:
+    found = signal.signal(signal.SIGTERM, foreign)
+    yield foreign
+    signal.signal(signal.SIGTERM, found)
+
+
+def test_the_last_who_borrowed_the_coordinator_puts_the_handlers_back(before: Any) -> None:
+    first = ShutdownCoordinator.borrow(None, SYSTEM_CLOCK)
+    second = ShutdownCoordinator.borrow(None, SYSTEM_CLOCK)
+    assert first is not None
+    assert second is first
+    first.register(lambda: None)  # who never unregisters keeps nobody
+    first.give_back()
+    assert ShutdownCoordinator.get() is first
+    assert signal.getsignal(signal.SIGTERM) is not before
+    second.give_back()
+    assert ShutdownCoordinator.get() is None
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_what_the_program_installed_stays_when_groups_have_ended() -> None:
+    installed = ShutdownCoordinator.install(signals=(ONE,))
+    borrowed = ShutdownCoordinator.borrow(None, SYSTEM_CLOCK)
+    assert borrowed is installed
+    borrowed.give_back()
+    assert ShutdownCoordinator.get() is installed
+    assert triggered_by(ONE)
+
+
+def test_a_group_that_ends_late_leaves_the_next_coordinator_alone(before: Any) -> None:
+    borrowed = ShutdownCoordinator.borrow(None, SYSTEM_CLOCK)
+    assert borrowed is not None
+    ShutdownCoordinator.reset()
+    assert signal.getsignal(signal.SIGTERM) is before
+    installed = ShutdownCoordinator.install(signals=(ONE,))
+    borrowed.give_back()
+    assert ShutdownCoordinator.get() is installed
+
+
+# Chains
 
 
 def test_chained_handlers_are_called_too() -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import os
 import zipfile
 from collections.abc import Callable
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -160,6 +161,123 @@ def test_a_bundle_that_cannot_be_written_is_an_event_and_no_failure(
     (answer,) = memory_office.answers(1)
     assert (answer.output, answer.bundle_path) == ("fine", None)
     assert [each["request"] for each in events("bundle_not_written")] == [asked]
+
+
+# What cannot be written as it is
+
+
+class Odd:
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+    __repr__ = __str__
+
+
+class Talkative(Agent):
+    """Logs what it is given, at the end."""
+
+    def __init__(self, office: Office, *arguments: Any, **options: Any) -> None:
+        super().__init__(ScriptedAdapter([says("fine")]), office, **options)
+        self._arguments = arguments
+
+    def finalize(self, prompt: Any, session: Any, output: Any) -> Any:
+        logging.getLogger("shop").warning(*self._arguments)
+        return output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["%s of %s", 1], "%s of %s (TypeError: not enough arguments for format string)"),
+        (["%s", Odd()], "%s (RuntimeError: no text)"),
+        ([Odd()], "Odd (RuntimeError: no text)"),
+        (["file %s", "\udcff.txt"], "file \\udcff.txt"),
+    ],
+    ids=["wrong arguments", "odd argument", "odd message", "no Unicode"],
+)
+def test_whatever_is_logged_disturbs_no_turn_and_is_in_its_bundle(
+    memory_office: Office,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[Any],
+    message: str,
+) -> None:
+    # Only the bundle hears it: other handlers report such a thing.
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])
+    agent = Talkative(memory_office, *arguments)
+    with agent.execute_with_bundle("x", bundle_target=str(tmp_path)) as turn:
+        assert turn.response.output == "fine"
+    assert turn.bundle_path is not None
+    lines = lines_of(files_of(turn.bundle_path)["logs/app.jsonl"])
+    assert [each["message"] for each in lines] == [message]
+
+
+def test_an_environment_that_is_no_unicode_is_in_the_bundle(
+    memory_office: Office, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHOP_NAME", os.fsdecode(b"caf\xe9"))
+    agent = Agent(ScriptedAdapter([says("fine")]), memory_office)
+    with agent.execute_with_bundle("x", bundle_target=str(tmp_path)) as turn:
+        pass
+    assert turn.bundle_path is not None
+    variables = json.loads(files_of(turn.bundle_path)["environment.json"])["variables"]
+    assert variables["SHOP_NAME"] == "caf\\udce9"
+
+
+def test_a_file_that_cannot_be_written_is_left_out_and_named(
+    memory_office: Office, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, events: Events
+) -> None:
+    def unknown() -> str:
+        raise OSError("no such platform")
+
+    circle: dict[str, Any] = {}
+    circle["again"] = circle
+    monkeypatch.setattr("platform.platform", unknown)
+    agent = Agent(ScriptedAdapter([says("fine")]), memory_office)
+    with agent.execute_with_bundle("x", bundle_target=str(tmp_path)) as turn:
+        turn.write_metadata("circle", circle)
+        turn.write_metadata("eval", {"score": 0.5, "odd": Odd()})
+    assert turn.bundle_path is not None
+    files = files_of(turn.bundle_path)
+    assert json.loads(files["eval.json"])["odd"] == "<Odd that cannot be printed>"
+    left_out = ["circle.json", "environment.json"]
+    assert json.loads(files["manifest.json"])["omitted"] == left_out
+    assert not set(left_out) & set(files)
+    reasons = [str(each["reason"]) for each in events("bundle_not_written")]
+    assert [each.partition(": ")[0] for each in reasons] == left_out
+
+
+def test_a_file_with_an_odd_name_or_content_costs_no_other(
+    memory_office: Office, tmp_path: Path
+) -> None:
+    class Making(Agent):
+        def prepare(self, request: str, *, experiment: Any = None) -> Any:
+            files: Any = {"text": "no bytes", "\udcff.txt": b"odd", "note.txt": b"bought milk"}
+            section = ResourceSection("F", nullcontext(files), artifacts=lambda made: made)
+            return Prompt(request, section), Session()
+
+    agent = Making(ScriptedAdapter([says("x")]), memory_office)
+    with agent.execute_with_bundle("x", bundle_target=str(tmp_path)) as turn:
+        pass
+    assert turn.bundle_path is not None
+    files = files_of(turn.bundle_path)
+    assert files["files/1/note.txt"] == b"bought milk"
+    assert files["files/1/\\udcff.txt"] == b"odd"
+    assert json.loads(files["manifest.json"])["omitted"] == ["files/1/text"]
+
+
+def test_an_error_that_says_nothing_is_in_the_bundle(memory_office: Office, tmp_path: Path) -> None:
+    class Mute(Exception):  # noqa: N818 - it says nothing
+        def __str__(self) -> str:
+            raise RuntimeError("no text")
+
+    agent = bundled(memory_office, [Mute()], tmp_path)
+    memory_office.ask("hi")
+    agent.run(max_iterations=1, wait_time_seconds=0)
+    (answer,) = memory_office.answers(1)
+    assert answer.error == "Mute"
+    assert answer.bundle_path is not None
+    assert "Mute" in json.loads(files_of(answer.bundle_path)["error.json"])["type"]
 
 
 def test_a_bundle_appears_as_a_whole_or_not_at_all(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -28,6 +29,7 @@ from afl.mailbox import (
     FakeMailbox,
     MailboxConnectionError,
     RegistryResolver,
+    SerializationError,
 )
 
 AT_ONCE = Backoff(initial=0.0, maximum=0.0)
@@ -182,6 +184,43 @@ def test_nothing_that_a_turn_raises_ends_the_loop(
         answers = memory_office.answers(2)
     assert [each.success for each in answers] == [False, True]
     assert answers[0].error
+
+
+class Mute(Exception):  # noqa: N818 - it says nothing
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (ValueError("cannot read \udcff.txt"), "cannot read \\udcff.txt"),
+        (Mute(), "Mute"),
+    ],
+    ids=["no Unicode", "no text"],
+)
+def test_an_error_with_an_odd_text_is_told_like_any_other(
+    office: Office, error: Exception, text: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.CRITICAL, "afl")  # its trace could not be reported
+    office.ask("first", "second")
+    with Running(office.loop(Failing(1, error))):
+        first, second = office.answers(2)
+    assert (first.status, first.error) == (TurnStatus.FAILED, text)
+    assert second.output == "second"
+    assert office.requests.dead_letters() == []
+
+
+def test_what_was_told_as_given_up_is_not_tried_again(office: Office) -> None:
+    """Also if no letter can be made of the error, as what it raised is not what the policy says."""
+    failing = Failing(9, Mute())
+    policy: DLQPolicy[Any] = DLQPolicy(include_errors=(Mute,), backoff=AT_ONCE)
+    office.ask("first")
+    with Running(office.loop(failing, dlq=policy)):
+        (answer,) = office.answers(1)
+        eventually(office.requests.dead_letters)
+    assert answer.error == "given up after 1 delivery: Mute"
+    assert failing.calls == 1
 
 
 def test_a_body_that_is_none_disturbs_nobody(office: Office) -> None:
@@ -395,7 +434,7 @@ def test_an_acknowledgement_that_cannot_be_written_now_repeats_no_reply() -> Non
     requests.send(AgentLoopRequest("first"), reply_to=replies)
     loop = AgentLoop.from_function(str.upper, requests=requests, concurrency=2)
     with Running(loop):
-        eventually(lambda: loop.unready_reason)
+        eventually(lambda: "the cable is out" in str(loop.unready_reason))
         requests.clear_connection_error()
         eventually(lambda: requests.approximate_count() == 0)
     assert len(replies.sent) == 1
@@ -427,19 +466,44 @@ def test_a_failure_that_nobody_takes_for_long_gives_the_message_back(
         eventually(lambda: requests.peek()[0].hidden_s > 30)
 
 
-def test_a_failure_that_cannot_be_put_into_words_ends_all_the_same(
-    memory_office: Office, events: Events
-) -> None:
-    class Speechless(Agent):
-        def failure(self, *_anything: Any) -> Any:
-            raise RuntimeError("no words")
+class Speechless(Agent):
+    def failure(self, *_anything: Any) -> Any:
+        raise RuntimeError("no words")
 
-    memory_office.ask("first", "second")
-    agent = Speechless(ScriptedAdapter([ValueError("no"), says("yes")]), memory_office)
+
+def test_a_failure_that_cannot_be_put_into_words_waits_for_a_person(
+    office: Office, events: Events
+) -> None:
+    office.ask("first", "second")
+    agent = Speechless(ScriptedAdapter([ValueError("no luck"), says("yes")]), office)
     with Running(agent):
-        assert memory_office.outputs(1) == ["yes"]
-        eventually(lambda: memory_office.requests.approximate_count() == 0)
+        assert office.outputs(1) == ["yes"]
+        eventually(lambda: office.requests.approximate_count() == 0)
     assert [each["reason"] for each in events("reply_not_sent")] == ["no words"]
+    (letter,) = office.requests.dead_letters()
+    assert letter.body.request == "first"
+    assert letter.last_error == "no luck; and nobody could be told: no words"
+
+
+def test_a_failure_that_the_mailbox_of_the_sender_refuses_waits_for_a_person() -> None:
+    class Refusing(CollectingMailbox[Any, Any]):
+        def send(self, body: Any, **options: Any) -> str:
+            raise SerializationError("it takes numbers only")
+
+    requests: FakeMailbox[Any, Any] = FakeMailbox()
+    requests.send(AgentLoopRequest("first"), reply_to=Refusing())
+    with Running(AgentLoop.from_function(Failing(1), requests=requests)):
+        eventually(requests.dead_letters)
+    (letter,) = requests.dead_letters()
+    assert letter.last_error == "no such thing; and nobody could be told: it takes numbers only"
+
+
+def test_a_turn_that_waits_does_so_also_if_nobody_can_be_told(memory_office: Office) -> None:
+    memory_office.ask("first")
+    waiting = TurnSuspended("a person must agree", "token-1")
+    with Running(Speechless(ScriptedAdapter([waiting]), memory_office)):
+        eventually(lambda: memory_office.requests.approximate_count() == 0)
+    assert memory_office.requests.dead_letters() == []
 
 
 def test_a_mailbox_that_nobody_reads_any_more_keeps_no_loop_busy(events: Events) -> None:
@@ -472,7 +536,7 @@ def test_an_outage_makes_a_loop_unready_and_never_ends_it(error: Exception) -> N
     loop = AgentLoop.from_function(str.upper, requests=requests)
     with Running(loop):
         requests.set_connection_error(error)
-        eventually(lambda: loop.unready_reason)
+        eventually(lambda: str(error) in str(loop.unready_reason))
         requests.clear_connection_error()
         requests.send(AgentLoopRequest("first"), reply_to=replies)
         eventually(lambda: replies.sent)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,7 +13,7 @@ from tests.loops.office import PATIENCE_S, Gate, Office, Running, eventually
 
 from afl.clock import SYSTEM_CLOCK
 from afl.loops import AgentLoop, Turn
-from afl.mailbox import FakeMailbox, MailboxConnectionError
+from afl.mailbox import FakeMailbox, InMemoryMailbox, MailboxConnectionError
 from afl.runtime import LoopGroup, ShutdownCoordinator, StallStage
 
 
@@ -47,6 +48,69 @@ def test_a_group_gives_back_what_does_not_end_in_time(office: Office) -> None:
     assert [each.delivery_count for each in taken] == [1, 1]
     gate.may_end.set()
     assert office.replies.approximate_count() == 0
+
+
+# Stopping from the inside
+
+
+def stopping(stop: Callable[[], bool], answers: list[bool]) -> list[Callable[..., Any]]:
+    """Work that calls `stop`, done on each kind of thread."""
+
+    def on_a_thread(request: str) -> str:
+        answers.append(stop())
+        return request
+
+    async def on_the_loop(request: str) -> str:
+        return on_a_thread(request)
+
+    async def beside_the_loop(request: str) -> str:
+        return await asyncio.to_thread(on_a_thread, request)
+
+    return [on_a_thread, on_the_loop, beside_the_loop]
+
+
+@pytest.mark.parametrize("where", range(3), ids=["thread", "loop", "beside the loop"])
+def test_a_request_may_stop_the_group_that_does_it(memory_office: Office, where: int) -> None:
+    """Who waited for the group would be waited for by it, until the request is given back."""
+    answers: list[bool] = []
+    loop = memory_office.loop(stopping(lambda: group.shutdown(), answers)[where])
+    group = LoopGroup([loop])
+    memory_office.ask("last")
+    group.run(install_signals=False)
+    assert answers == [False], "asked, without waiting for itself"
+    assert memory_office.outputs(1) == ["last"]
+    assert memory_office.requests.approximate_count() == 0
+
+
+@pytest.mark.parametrize("where", range(3), ids=["thread", "loop", "beside the loop"])
+def test_a_request_may_stop_the_loop_that_does_it(memory_office: Office, where: int) -> None:
+    answers: list[bool] = []
+    stop = stopping(lambda: loop.shutdown(timeout=PATIENCE_S), answers)[where]
+    loop = memory_office.loop(stop)
+    memory_office.ask("last")
+    began = SYSTEM_CLOCK.monotonic()
+    loop.run()
+    assert answers == [False]
+    assert SYSTEM_CLOCK.monotonic() - began < PATIENCE_S
+    assert memory_office.outputs(1) == ["last"]
+
+
+@pytest.mark.parametrize("where", [0, 2], ids=["thread", "beside the loop"])
+def test_a_request_may_wait_for_a_loop_that_does_not_wait_for_it(
+    memory_office: Office, where: int
+) -> None:
+    other = AgentLoop.from_function(str.upper, requests=InMemoryMailbox())
+
+    def run_another() -> bool:
+        with Running(other):
+            eventually(lambda: other.running)
+            return other.shutdown(timeout=PATIENCE_S)
+
+    answers: list[bool] = []
+    loop = memory_office.loop(stopping(run_another, answers)[where])
+    memory_office.ask("first")
+    loop.run(max_iterations=1)
+    assert answers == [True]
 
 
 def test_a_loop_says_why_it_cannot_take_work() -> None:

@@ -278,7 +278,7 @@ def a_failed_acknowledgement(office: Office) -> None:
     requests.send(AgentLoopRequest("first"), reply_to=replies)
     loop = AgentLoop.from_function(str.upper, requests=requests, concurrency=2)
     with Running(loop):
-        eventually(lambda: loop.unready_reason)
+        eventually(lambda: "the cable is out" in str(loop.unready_reason))
         requests.clear_connection_error()
         eventually(lambda: requests.approximate_count() == 0)
     assert len(replies.sent) == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +14,11 @@ from tests.servers.conftest import PATIENCE_S, until
 
 from afl.db.redis import RedisServer, Script, open_redis
 from afl.errors import ConfigurationError, StoreClosed, StoreUnavailable
+from afl.mailbox import ReceiptHandleExpiredError, RedisMailbox
+from afl.mailbox.box import Entry
+from afl.mailbox.named import NamedMailbox
+from afl.mailbox.redis import RedisBox
+from afl.testing.contracts.mailbox.exam import Background
 from afl.testing.servers import ValkeyServer
 
 Opened = Callable[[Any], Any]
@@ -93,6 +99,20 @@ def test_a_server_that_hangs_is_an_outage(opened: Opened) -> None:
         assert server.call("GET", "count") == b"1"
 
 
+def test_a_server_that_hangs_again_and_again_costs_no_connections(opened: Opened) -> None:
+    with ValkeyServer() as machine:
+        two = f"{machine.url}?socket_timeout=0.2&max_connections=2&timeout=0.2"
+        server = opened(RedisServer(two))
+        script = Script("return ARGV[1]")
+        for _ in range(3):
+            machine.pause()
+            for _ in range(2):
+                with pytest.raises(StoreUnavailable, match="may have happened"):
+                    server.run(script, [], "a")
+            machine.go_on()
+            assert server.run(script, [], "a") == b"a"
+
+
 @pytest.mark.parametrize(
     ("setting", "value", "reason"),
     [("maxmemory", "1", "no memory left"), ("min-replicas-to-write", "3", "replicas")],
@@ -143,3 +163,92 @@ def test_a_url_that_cannot_be_is_refused(url: str) -> None:
 )
 def test_a_place_is_named_without_secrets(opened: Opened, url: str, place: str) -> None:
     assert opened(RedisServer(url)).place == place
+
+
+# Mailboxes there
+
+
+def test_an_empty_mailbox_leaves_no_key(redis_url: str, opened: Opened) -> None:
+    server = opened(open_redis(redis_url))
+    mailbox = opened(RedisMailbox[int, None]("passing", redis_url))
+
+    def keys() -> list[bytes]:
+        return list(server.keys("{queue:passing}:*"))
+
+    def send_and_bury() -> None:
+        mailbox.send(1)
+        mailbox.dead_letter(mailbox.receive()[0], "why")
+
+    mailbox.send(1)
+    mailbox.send(2)
+    first, second = mailbox.receive(max_messages=2)
+    first.acknowledge()
+    assert keys()
+    second.acknowledge()
+    assert keys() == []
+    mailbox.send(1)
+    mailbox.purge()
+    assert keys() == []
+    send_and_bury()
+    mailbox.send(2)
+    mailbox.purge()
+    assert keys()
+    mailbox.discard_dead_letters()
+    assert keys() == []
+
+
+def test_a_mailbox_that_was_empty_keeps_order_and_refuses_old_handles(
+    redis_url: str, opened: Opened
+) -> None:
+    mailbox = opened(RedisMailbox[int, None]("passing", redis_url))
+    for _ in range(2):
+        for each in range(3):
+            mailbox.send(each)
+        old, *others = mailbox.receive(max_messages=3)
+        old.release()
+        (again,) = mailbox.receive()
+        mailbox.dead_letter(again, "why")
+        for each in others:
+            each.acknowledge()
+        mailbox.send(3)
+        mailbox.redrive()
+        assert [each.body for each in mailbox.peek()] == [3, 0]
+        with pytest.raises(ReceiptHandleExpiredError):
+            old.acknowledge()
+        for each in mailbox.receive(max_messages=2):
+            each.acknowledge()
+        assert mailbox.approximate_count() == 0
+
+
+class Collecting(str):
+    """Whoever looks for this topic is interrupted by the collector."""
+
+    __slots__ = ()
+
+    def __hash__(self) -> int:
+        gc.collect()
+        return super().__hash__()
+
+
+def test_the_collector_may_come_while_news_is_heard(redis_url: str, opened: Opened) -> None:
+    server = opened(RedisServer(redis_url))
+    requests: NamedMailbox[int, str] = opened(
+        NamedMailbox(lambda name: RedisBox(held(server), name), "collected")
+    )
+    gc.disable()
+    try:
+        for number in range(100):  # senders with a mailbox each
+            requests.box.put(Entry(f"m{number}", b"1", f"collected-{number}"))
+            (message,) = requests.receive()
+            message.reply("b")
+            message.acknowledge()
+        del message
+        hearing = Background(lambda: server.bell.nudge(Collecting("mailbox:a")), PATIENCE_S)
+        hearing.answer()
+    finally:
+        gc.enable()
+
+
+def held(server: RedisServer) -> RedisServer:
+    assert server.hold()
+    return server

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
+import math
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import httpx2 as httpx
@@ -17,7 +19,7 @@ from afl.agents.errors import BudgetExceeded, ModelUnavailable
 from afl.agents.model import Usage
 from afl.backoff import Backoff
 from afl.clock import FakeClock
-from afl.errors import StoreUnavailable
+from afl.errors import StoreClosed, StoreMisused, StoreUnavailable
 from afl.loops import (
     AgentLoopRequest,
     Durability,
@@ -30,9 +32,11 @@ from afl.loops import (
 from afl.mailbox import DLQPolicy
 from afl.operations import turns as operations
 from afl.turns import (
+    Claim,
     Ending,
     Kind,
     MemoryTurns,
+    NewEntry,
     OutcomeUnknown,
     Policy,
     StaleTurn,
@@ -150,6 +154,118 @@ def test_a_failure_is_the_end_of_a_turn_if_nobody_tries_again(
         (answer,) = office.answers(1)
     assert (answer.status, answer.error) == (TurnStatus.FAILED, "overloaded")
     assert (only(turns).state, only(turns).reason) == (TurnState.FAILED, "overloaded")
+
+
+def test_a_failure_with_an_odd_text_is_the_end_of_a_turn_too(
+    office: Office, turns: TurnStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.CRITICAL, "afl")  # its trace could not be reported
+    adapter = ScriptedAdapter([ValueError("cannot read \udcff.txt")])
+    office.ask("first")
+    with Running(Agent(adapter, office, turns=turns)):
+        (answer,) = office.answers(1)
+    assert (answer.status, answer.error) == (TurnStatus.FAILED, "cannot read \\udcff.txt")
+    assert (only(turns).state, only(turns).reason) == (TurnState.FAILED, answer.error)
+
+
+class Picky(MemoryTurns):
+    """Takes short reasons only."""
+
+    def finish(self, claim: Claim, ending: Ending, entries: Sequence[NewEntry] = ()) -> TurnRecord:
+        if len(ending.reason) > 99:
+            raise StoreMisused("the reason is too long")
+        return super().finish(claim, ending, entries)
+
+
+@pytest.mark.parametrize("policy", [None, DLQPolicy[Any](max_delivery_count=1)], ids=repr)
+def test_a_turn_ends_also_if_the_store_does_not_take_the_reason(
+    memory_office: Office, policy: DLQPolicy[Any] | None
+) -> None:
+    store = Picky()
+    memory_office.ask("first")
+    agent = Agent(ScriptedAdapter([ValueError("x" * 100)]), memory_office, turns=store, dlq=policy)
+    with Running(agent):
+        (answer,) = memory_office.answers(1)
+    assert "x" * 100 in str(answer.error)
+    record = wait_for_state(store, TurnState.FAILED)
+    assert record.reason == "failed with ValueError; why cannot be kept: the reason is too long"
+
+
+def test_a_failed_turn_that_nobody_could_be_told_of_is_told_when_its_letter_is_sent_again(
+    office: Office, turns: TurnStore
+) -> None:
+    class Speechless(Agent):
+        def failure(self, *args: Any) -> Any:
+            super().failure(*args)
+            raise RuntimeError("no words")
+
+    office.ask("first")
+    with Running(Speechless(ScriptedAdapter([ValueError("no luck")]), office, turns=turns)):
+        wait_for_state(turns, TurnState.FAILED)
+        eventually(office.requests.dead_letters)
+    office.requests.redrive()
+    name = "Speechless"  # turns are of a loop by its name
+    with Running(Agent(ScriptedAdapter([]), office, turns=turns, name=name)):
+        (answer,) = office.answers(1)
+    assert (answer.status, answer.error) == (TurnStatus.FAILED, "no luck")
+
+
+def test_a_failure_after_its_store_was_closed_is_left_to_the_next_process(
+    memory_office: Office,
+) -> None:
+    store = MemoryTurns()
+
+    def fail(_request: Any) -> None:
+        store.close()
+        raise ValueError("no luck")
+
+    memory_office.ask("first")
+    with pytest.raises(StoreClosed), Running(memory_office.loop(fail, turns=store)) as running:
+        running.join()
+    assert memory_office.requests.approximate_count() == 1
+    assert memory_office.requests.dead_letters() == []
+
+
+def test_a_tool_that_returned_something_odd_has_acted_and_the_turn_goes_on(
+    office: Office, turns: TurnStore
+) -> None:
+    charged = []
+
+    def charge(amount: int) -> Any:
+        charged.append(amount)
+        receipt: list[Any] = []
+        receipt.append(receipt)
+        return receipt
+
+    adapter = ScriptedAdapter([calls("charge", {"amount": 3}), says("done")])
+    office.ask("first")
+    agent = Tooled(adapter, office, charge, turns=turns)
+    with Running(agent):
+        assert office.outputs(1) == ["done"]
+    assert (charged, agent.sessions[-1].tool_uses[0].result.content) == ([3], "[[...]]")
+    assert kinds(turns).count(Kind.TOOL_DONE) == 1
+
+
+@pytest.mark.parametrize("value", [math.nan, {"score": [math.inf]}], ids=str)
+def test_an_output_that_cannot_be_kept_as_it_is_fails_the_turn(
+    office: Office, turns: TurnStore, value: Any
+) -> None:
+    office.ask("first")
+    with Running(office.loop(lambda _request: value, turns=turns)):
+        (answer,) = office.answers(1)
+    assert answer.status is TurnStatus.FAILED
+    assert "NaN and infinity" in str(answer.error)
+    assert (only(turns).state, only(turns).reason) == (TurnState.FAILED, answer.error)
+
+
+def test_an_output_that_is_no_unicode_is_told_as_it_is_kept(
+    office: Office, turns: TurnStore
+) -> None:
+    office.ask("first")
+    with Running(office.loop(lambda _request: "\udcff.txt", turns=turns)):
+        (answer,) = office.answers(1)
+    assert (answer.status, answer.output) == (TurnStatus.DONE, "?.txt")
+    assert operations.result_of(turns, only(turns).id) == "?.txt"
 
 
 def test_answers_from_the_journal_count_in_the_budget(office: Office, turns: TurnStore) -> None:

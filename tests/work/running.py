@@ -7,6 +7,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Generic
 
+from afl.clock import FakeClock
 from afl.runtime.lifecycle import wait_until
 from afl.work.consumer import Consumer
 from afl.work.source import W
@@ -18,6 +19,11 @@ PATIENCE_S = 20.0
 def eventually(predicate: Callable[[], object]) -> None:
     """Raises AssertionError unless it comes true within the patience of tests."""
     assert wait_until(lambda: bool(predicate()), timeout=PATIENCE_S, poll_interval=0.002)
+
+
+def parked(clock: FakeClock) -> None:
+    """Wait until all helpers of a run wait: the keeper, the recorder, the watch and the run."""
+    clock.wait_for_waiters(4)
 
 
 class Gate:

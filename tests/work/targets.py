@@ -55,6 +55,15 @@ def vanish(argument: int, _send: Send) -> None:
     os._exit(argument)
 
 
+def vanish_from(argument: int, send: Send) -> None:
+    """Leave a process behind that has all that this one had open, and never ends."""
+    if (fork := os.fork()) == 0:
+        while True:
+            signal.pause()
+    send("pids", [fork])
+    os._exit(argument)
+
+
 def not_json(_argument: None, _send: Send) -> object:
     return {"file": sys.stderr}
 

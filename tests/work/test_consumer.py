@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.work.box import Box, End, Piece, Settled
-from tests.work.running import Gate, Running, eventually
+from tests.work.running import PATIENCE_S, Gate, Running, eventually, parked
 
 from afl.clock import FakeClock
 from afl.errors import ConfigurationError
@@ -16,7 +16,7 @@ from afl.runtime.heartbeat import Heartbeat
 from afl.work.attempts import Attempt
 from afl.work.consumer import Consumer, Options
 from afl.work.event_loop import shared_loop
-from afl.work.source import NO_ROOM, InProcess, Job, OnLoop, Room
+from afl.work.source import NO_ROOM, InProcess, InThread, Job, OnLoop, Room
 
 
 class Told:
@@ -361,6 +361,51 @@ def test_a_blocked_event_loop_does_not_look_alive() -> None:
         assert len(beats) <= 1
         gate.may_end.set()
         eventually(lambda: len(beats) > 1)
+
+
+def full(clock: FakeClock, heartbeat: Heartbeat, how: Job) -> Consumer[Piece]:
+    """One whose slots are all taken by such work, and who looks every 5 seconds."""
+    box = Box(lease_s=3600, clock=clock)
+    box.put("takes all", how)
+    options = Options(concurrency=1, heartbeat=heartbeat, poll_interval_s=5, clock=clock)
+    return Consumer(box, options)
+
+
+def test_calls_that_wait_in_all_slots_are_no_silence() -> None:
+    """Thousands may wait there for minutes, and nothing hangs."""
+    clock, has_begun, may_end = FakeClock(), threading.Event(), asyncio.Event()
+    heartbeat = Heartbeat(clock)
+
+    async def wait(_attempt: Attempt) -> None:
+        has_begun.set()
+        await may_end.wait()
+
+    with Running(full(clock, heartbeat, Job(OnLoop(wait)))):
+        assert has_begun.wait(PATIENCE_S)
+        for _ in range(3):
+            parked(clock)
+            clock.advance(5)
+            eventually(lambda: heartbeat.elapsed() == 0)
+        shared_loop().call_soon(may_end.set)
+
+
+@pytest.mark.parametrize("place", ["thread", "loop"])
+def test_work_that_blocks_all_that_there_is_gives_no_sign_of_life(place: str) -> None:
+    clock, gate = FakeClock(), Gate()
+    heartbeat = Heartbeat(clock)
+
+    async def block(attempt: Attempt) -> None:
+        gate(attempt)
+
+    how = InThread(gate) if place == "thread" else OnLoop(block)
+    with Running(full(clock, heartbeat, Job(how))):
+        gate.wait_for_begin()
+        for _ in range(3):
+            parked(clock)
+            clock.advance(5)
+        parked(clock)
+        assert heartbeat.elapsed() == 15
+        gate.may_end.set()
 
 
 def test_a_loop_that_only_others_use_says_nothing_about_a_consumer() -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import threading
 
 import pytest
 from tests.work.box import Box
-from tests.work.running import Running, eventually
+from tests.work.running import PATIENCE_S, Running, eventually
 
+from afl.work import event_loop
 from afl.work.attempts import Attempt
 from afl.work.consumer import Consumer, Options
 from afl.work.pool import Pool
@@ -90,6 +92,30 @@ def test_a_run_that_cannot_start_its_helpers_says_so_and_leaves_none_behind(
     with pytest.raises(RuntimeError, match="can't start new thread"):
         Consumer(Box()).run(threading.Event())
     eventually(lambda: before.issuperset(threading.enumerate()))
+
+
+@pytest.mark.parametrize("is_claimed_along", [False, True])
+def test_a_machine_without_room_for_an_event_loop_ends_the_run_which_gives_all_back(
+    monkeypatch: pytest.MonkeyPatch, is_claimed_along: bool
+) -> None:
+    def no_more_files() -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    async def wait(_attempt: Attempt) -> None:
+        """Never comes to that."""
+
+    monkeypatch.setattr(event_loop, "_shared", event_loop.SharedLoop())
+    monkeypatch.setattr(asyncio, "new_event_loop", no_more_files)
+    box = Box()
+    if is_claimed_along:
+        box.put("first", then=["waits"])
+    box.put("waits", Job(OnLoop(wait)), is_held=is_claimed_along)
+    with Running(Consumer(box, Options(concurrency=1))) as running:
+        assert running.has_ended.wait(PATIENCE_S)
+        error = running.error
+    assert isinstance(error, OSError)
+    assert box.calls.releases == [["waits"]]
+    assert box.waiting() == ["waits"]
 
 
 def test_nobody_trying_again_to_start_threads_would_be_noticed(

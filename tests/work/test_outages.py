@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 from tests.work.box import Box, End, Piece
-from tests.work.running import PATIENCE_S, Gate, Running, eventually
+from tests.work.running import PATIENCE_S, Gate, Running, eventually, parked
 from tests.work.test_consumer import Told
 from tests.work.test_processes import is_alive
 
@@ -25,8 +25,8 @@ def test_an_outage_makes_it_unready_and_never_ends_it() -> None:
     consumer = Consumer(box)
     box.is_out = True
     with Running(consumer):
-        eventually(lambda: consumer.unready_reason)
-        assert consumer.unready_reason == "work cannot be claimed: the box cannot be reached"
+        reason = "work cannot be claimed: the box cannot be reached"
+        eventually(lambda: consumer.unready_reason == reason)
         box.put("first")
         box.is_out = False
         eventually(box.is_empty)
@@ -39,11 +39,54 @@ def test_an_outage_while_it_waits_for_work_is_survived() -> None:
     with Running(consumer):
         for _ in range(5):
             box.is_out = True
-            eventually(lambda: consumer.unready_reason)
+            eventually(lambda: "cannot be reached" in str(consumer.unready_reason))
             box.is_out = False
             eventually(lambda: consumer.unready_reason is None)
         box.put("first")
         eventually(box.is_empty)
+
+
+class SlowBox(Box):
+    """Does not answer claims until it may."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_asked, self.may_answer = threading.Event(), threading.Event()
+
+    def claim(self, limit: int) -> Sequence[Piece]:
+        self.is_asked.set()
+        assert self.may_answer.wait(PATIENCE_S)
+        return super().claim(limit)
+
+
+def test_it_is_ready_once_a_claim_was_answered_and_not_before() -> None:
+    box = SlowBox()
+    consumer = Consumer(box)
+    assert consumer.unready_reason is None
+    with Running(consumer):
+        assert box.is_asked.wait(PATIENCE_S)
+        assert consumer.unready_reason == "starting: its first claim is not answered yet"
+        box.may_answer.set()
+        eventually(lambda: box.is_waited_for)
+        assert consumer.unready_reason is None
+
+
+def test_who_counts_its_polls_may_wait_within_them() -> None:
+    box = SlowBox()
+    consumer = Consumer(box)
+    with Running(consumer, max_iterations=1):
+        assert box.is_asked.wait(PATIENCE_S)
+        assert consumer.unready_reason is None
+        box.may_answer.set()
+
+
+def test_who_never_got_an_answer_says_nothing_after_its_run() -> None:
+    box, stop = Box(), threading.Event()
+    stop.set()
+    consumer = Consumer(box)
+    consumer.run(stop)
+    assert box.calls.claims == []
+    assert consumer.unready_reason is None
 
 
 def test_an_end_that_cannot_be_recorded_now_is_recorded_later() -> None:
@@ -105,11 +148,6 @@ def test_what_was_claimed_so_long_ago_that_it_may_be_lost_is_not_begun() -> None
         eventually(box.is_empty)
     assert box.calls.releases == [["second"]]
     assert box.claims_of("second") == 1, "what is given back was not handed out"
-
-
-def parked(clock: FakeClock) -> None:
-    """All helpers wait: the keeper, the recorder, the watch and the run."""
-    clock.wait_for_waiters(4)
 
 
 @pytest.mark.parametrize("kind", ["thread", "loop", "process"])

@@ -109,6 +109,32 @@ def test_a_process_that_dies_says_how_and_is_replaced(
     assert call(children, "pid") in children.pids
 
 
+def test_a_process_that_dies_is_noticed_and_what_it_has_forked_dies_with_it(
+    children: Children,
+) -> None:
+    """That has the pipe open, so nobody hears of the end by it. What was said is heard."""
+    pids: list[int] = []
+
+    def listen(_kind: str, value: list[int]) -> None:
+        pids.extend(value)
+
+    with pytest.raises(ProcessDied, match="code 7"):
+        children.call("tests.work.targets:vanish_from", 7, listen, ignore)
+    [fork] = pids
+    eventually(lambda: not is_alive(fork))
+
+
+def test_a_process_that_is_out_of_reach_is_waited_for(
+    children: Children, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_pid: int, _signal: int) -> None:
+        raise PermissionError("it is that of another user now")
+
+    monkeypatch.setattr(os, "killpg", refuse)
+    with pytest.raises(ProcessDied, match="code 7"):
+        call(children, "vanish", 7)
+
+
 def test_a_result_that_is_no_json_is_an_error(children: Children) -> None:
     with pytest.raises(FailedThere, match="unsupported"):
         call(children, "not_json")

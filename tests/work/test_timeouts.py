@@ -50,6 +50,30 @@ def test_a_hung_thread_is_abandoned_replaced_and_reported_with_its_stack(
     assert "running.Gate.__call__" in abandoned[0].handler
 
 
+@pytest.mark.parametrize("how", ["cancel", "kill"])
+def test_what_cannot_be_ended_fails_all_the_same(
+    how: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its process may have become that of another user."""
+    box, gate = Box(), Gate()
+
+    def refuse() -> None:
+        raise PermissionError("not yours")
+
+    def work(attempt: Attempt) -> None:
+        tell = attempt.when_cancelled if how == "cancel" else attempt.when_killed
+        tell(refuse)
+        gate(attempt)
+
+    box.put("stays", work, timeout_s=0.01)
+    with Running(Consumer(box)) as running:
+        eventually(box.is_empty)
+        eventually(lambda: running.consumer.in_flight == 0)
+        gate.may_end.set()
+    assert isinstance(failure_of(box, "stays"), TimedOut)
+    assert any(each.startswith("attempt_not_ended") for each in caplog.messages)
+
+
 def test_the_work_is_told_that_nobody_wants_it() -> None:
     box, is_told = Box(), threading.Event()
 

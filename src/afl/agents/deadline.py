@@ -44,9 +44,15 @@ class Deadline:
 
     @classmethod
     def after(cls, seconds: float, *, clock: Clock = SYSTEM_CLOCK) -> Deadline:
-        """So many seconds from now."""
+        """So many seconds from now. Raises UsageError for a moment that there is not."""
         now = clock.now()
-        return cls(now + timedelta(seconds=seconds), now)
+        try:
+            return cls(now + timedelta(seconds=seconds), now)
+        except (OverflowError, ValueError):
+            raise UsageError(
+                f"{seconds:g} seconds from now is no deadline: it is beyond the year 9999, or no "
+                "number"
+            ) from None
 
     def remaining(self, clock: Clock = SYSTEM_CLOCK) -> float:
         """Seconds that are left; 0 if it is over."""

@@ -29,6 +29,7 @@ from afl.agents.session import ModelAnswered, Session, ToolUsed
 from afl.agents.shapes import Field, Shape
 from afl.agents.tools import Tool, content_of
 from afl.clock import SYSTEM_CLOCK, Clock
+from afl.error_text import text_of
 from afl.errors import UsageError
 from afl.turns.effects import current_effect
 from afl.turns.errors import JournalMismatch, JournalUnavailable, OutcomeUnknown, StaleTurn
@@ -229,7 +230,7 @@ class _Evaluation(Generic[Output]):
         except Exception as error:
             if isinstance(error, OSError) and _is_repeat():
                 # Nobody was reached now; who was reached before may have acted.
-                raise OutcomeUnknown(_text_of(error)) from error
+                raise OutcomeUnknown(text_of(error)) from error
             return _failed(call, error)  # the model reads it and may try something else
         return ToolResult(call.id, content_of(value))
 
@@ -248,11 +249,7 @@ def _is_repeat() -> bool:
 
 
 def _failed(call: ToolCall, error: Exception) -> ToolResult:
-    return ToolResult(call.id, _text_of(error), is_error=True)
-
-
-def _text_of(error: Exception) -> str:
-    return str(error) or type(error).__name__
+    return ToolResult(call.id, text_of(error), is_error=True)
 
 
 def _answer_shape(prompt: Prompt[Any]) -> Shape:

@@ -6,12 +6,14 @@ import inspect
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar, get_type_hints
 
 import msgspec
 
 from afl.agents.model import ToolSpec
 from afl.agents.shapes import REQUIRED, Field, Shape
+from afl.error_text import message_of, storable
 from afl.errors import UsageError
 from afl.turns.effects import UNDECLARED, Policy
 
@@ -70,41 +72,52 @@ def tool(
 
 
 def tool_of(function: Callable[..., Any], *, name: str | None = None) -> Tool:
-    """Make a tool of a function.
+    """Make a tool of a function, or of an object that can be called like one.
 
     Its docstring tells the model what it is for. Parameters have the types of their annotations,
-    and text in an `Annotated` describes one; what has no default must be given. Raises UsageError
-    for a function that cannot be called by named arguments alone.
+    and text in an `Annotated` describes one; what has no default must be given, and what a
+    `partial` gives is not for the model. Raises UsageError for a function that cannot be called by
+    named arguments alone, or whose types are not known.
     """
-    called: str = name or str(getattr(function, "__name__", ""))
+    inner = function.func if isinstance(function, partial) else function
+    called: str = name or str(getattr(inner, "__name__", ""))
     if not TOOL_NAME.fullmatch(called):
         raise UsageError(
             f"{called!r} cannot be the name of a tool; expected at most 64 letters, digits, "
-            "underscores and hyphens"
+            "underscores and hyphens: give it one with name="
         )
-    fields = _fields(function, called)
+    fields = _fields(function, inner, called)
     shape = _shape(fields, called)
-    spec = ToolSpec(called, inspect.getdoc(function) or "", shape.schema)
+    spec = ToolSpec(called, inspect.getdoc(inner) or "", shape.schema)
     names = tuple(each.name for each in fields)
-    return Tool(spec, function, shape, names, getattr(function, _POLICY, UNDECLARED))
+    policy = getattr(function, _POLICY, getattr(inner, _POLICY, UNDECLARED))
+    return Tool(spec, function, shape, names, policy)
 
 
 def content_of(result: Any) -> str:
-    """What a tool returned, as a model reads it: text as it is, everything else as JSON."""
+    """What a tool returned, as a model reads it: text as it is, everything else as JSON, or as it
+    is printed. The tool has acted, so whatever it is, something is told."""
     if isinstance(result, str):
-        return result
+        return storable(result)
     try:
         return msgspec.json.encode(result).decode("utf-8")
-    except (msgspec.MsgspecError, TypeError, ValueError):
-        return str(result)
+    except Exception:  # no JSON, a circle, code of its class
+        return message_of(result) or f"a {type(result).__name__}, which cannot be written as text"
 
 
-def _fields(function: Callable[..., Any], called: str) -> list[Field]:
-    hints = get_type_hints(function, include_extras=True)
-    return [
-        _field(parameter, hints, called)
-        for parameter in inspect.signature(function).parameters.values()
-    ]
+def _fields(function: Callable[..., Any], inner: Callable[..., Any], called: str) -> list[Field]:
+    given = function.keywords if isinstance(function, partial) else {}
+    # The types of an object that can be called are those of its method.
+    typed = inner if hasattr(inner, "__name__") else type(inner).__call__
+    try:
+        parameters = inspect.signature(function).parameters
+        hints = get_type_hints(typed, include_extras=True)
+    except Exception as problem:  # annotations are code
+        raise UsageError(
+            f"the parameters of the tool {called} are not known: {problem}; wrap it in a function "
+            "whose annotations are types of its module"
+        ) from None
+    return [_field(each, hints, called) for each in parameters.values() if each.name not in given]
 
 
 def _field(parameter: inspect.Parameter, hints: Mapping[str, Any], called: str) -> Field:

@@ -24,6 +24,7 @@ from afl.agents.recording import PLAIN_RECORDER, TurnRecorder, TurnSuspended
 from afl.agents.session import Session
 from afl.agents.turn_budget import TurnBudget
 from afl.clock import SYSTEM_CLOCK, Clock
+from afl.error_text import text_of
 from afl.errors import UsageError
 from afl.log import redact
 from afl.loops.bundle_config import BundleConfig, chosen_bundle
@@ -32,7 +33,7 @@ from afl.loops.durable_front import DurableFront, LoopFacts
 from afl.loops.durable_recorder import JournalRecorder
 from afl.loops.execution import BundleContext, Execution, Order, TurnFacts
 from afl.loops.loop import MailboxLoop
-from afl.loops.mailbox_source import LEASE_S, text_of
+from afl.loops.mailbox_source import LEASE_S
 from afl.loops.requests import (
     AgentLoopConfig,
     AgentLoopRequest,

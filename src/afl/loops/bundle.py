@@ -1,7 +1,7 @@
 """Debug bundles: one zip with all that is known about a turn.
 
 Secrets are redacted. A bundle appears as a whole or not at all, and whatever goes wrong with it is
-an event and never the failure of the turn.
+an event and never the failure of the turn. A file that cannot be made costs no other.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import logging
 import os
 import platform
 import sys
-import traceback
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -22,7 +22,9 @@ import msgspec
 
 from afl import telemetry
 from afl.agents.session import Session
+from afl.agents.text import readable
 from afl.clock import Clock
+from afl.error_text import kind_of, message_of, storable, trace_of
 from afl.log import redact
 from afl.loops.bundle_config import BundleConfig, BundleRetention
 
@@ -59,18 +61,20 @@ class BundleWriter:
     # Collecting
 
     def add_json(self, path: str, value: Any) -> None:
-        self._guarded(lambda: self._add(path, _json(value)))
+        self._collect(path, lambda: _json(value))
 
     def add_session(self, path: str, session: Session) -> None:
-        def add() -> None:
-            lines = [_json({"type": type(each).__name__, "entry": each}) for each in session]
-            self._add(path, b"\n".join(lines))
-
-        self._guarded(add)
+        self._collect(
+            path,
+            lambda: _json_lines({"type": type(each).__name__, "entry": each} for each in session),
+        )
 
     def add_error(self, error: BaseException) -> None:
-        text = "".join(traceback.format_exception(error))
-        facts = {"type": type(error).__qualname__, "message": str(error), "traceback": text}
+        facts = {
+            "type": type(error).__qualname__,
+            "message": message_of(error),
+            "traceback": trace_of(error),
+        }
         self.add_json("error.json", facts)
 
     def add_files(self, files: Callable[[], Mapping[str, bytes]]) -> None:
@@ -78,9 +82,15 @@ class BundleWriter:
             for path, content in files().items():
                 inner = PurePosixPath(path)
                 is_inside = not inner.is_absolute() and ".." not in inner.parts
-                self._add(f"files/{inner if is_inside else inner.name}", content)
+                name = f"files/{inner if is_inside else inner.name}"
+                # Sections may have put anything there.
+                self._collect(name, partial(_bytes, content))
 
-        self._guarded(add)
+        self._guarded(add, "files")
+
+    def _collect(self, path: str, content: Callable[[], bytes]) -> None:
+        name = storable(path)
+        self._guarded(lambda: self._add(name, content()), name)
 
     def _add(self, path: str, content: bytes) -> None:
         total = sum(map(len, self._files.values()))
@@ -111,9 +121,9 @@ class BundleWriter:
         assert self._config.target is not None, "only a bundle with a place is written"
         folder = Path(self._config.target)
         folder.mkdir(parents=True, exist_ok=True)
-        self._add("logs/app.jsonl", b"\n".join(map(_json, self._logs)))
-        self._add("environment.json", _json(_environment()))
-        self._add("README.txt", _README.encode())
+        self._collect("logs/app.jsonl", lambda: _json_lines(self._logs))
+        self._collect("environment.json", lambda: _json(_environment()))
+        self._collect("README.txt", _README.encode)
         stamp = self._created_at.strftime("%Y%m%dT%H%M%S")
         final = folder / f"{stamp}_{self._run_id}.zip"
         partly = final.with_suffix(f".zip.{os.getpid()}.part")
@@ -149,15 +159,18 @@ class BundleWriter:
             "omitted": self._omitted,
         }
 
-    def _guarded(self, action: Callable[[], object]) -> None:
+    def _guarded(self, action: Callable[[], object], path: str | None = None) -> None:
+        """With the path of what is missing if it fails; None: the whole bundle."""
         try:
             action()
         except Exception as error:
+            reason = f"{kind_of(error)}: {message_of(error)}"
+            if path is not None:
+                self._omitted.append(path)
+                reason = f"{path}: {reason}"
             telemetry.emit(
                 telemetry.BundleNotWritten(
-                    at=self._clock.now(),
-                    request=self._request_id,
-                    reason=f"{type(error).__name__}: {error}",
+                    at=self._clock.now(), request=self._request_id, reason=reason
                 )
             )
 
@@ -177,14 +190,38 @@ class _Tap(logging.Handler):
                     "time": record.created,
                     "level": record.levelname.lower(),
                     "logger": record.name,
-                    "message": record.getMessage(),
+                    "message": _message_of(record),
                 }
             )
 
 
+def _message_of(record: logging.LogRecord) -> str:
+    try:
+        return record.getMessage()
+    except Exception as error:  # arguments that do not fit: whoever logs goes on all the same
+        said = record.msg if isinstance(record.msg, str) else type(record.msg).__name__
+        return f"{said} ({kind_of(error)}: {message_of(error)})"
+
+
 def _json(value: Any) -> bytes:
-    plain = msgspec.to_builtins(value, enc_hook=repr, str_keys=True)
-    return msgspec.json.encode(redact(plain))
+    plain = msgspec.to_builtins(value, enc_hook=_printed, str_keys=True)
+    return msgspec.json.encode(readable(redact(plain)))
+
+
+def _json_lines(values: Iterable[Any]) -> bytes:
+    return b"\n".join(map(_json, values))
+
+
+def _printed(value: object) -> str:
+    try:
+        return repr(value)
+    except Exception:
+        return f"<{type(value).__name__} that cannot be printed>"
+
+
+def _bytes(content: Any) -> bytes:
+    """Raises TypeError for what has none."""
+    return memoryview(content).tobytes()
 
 
 def _environment() -> dict[str, Any]:

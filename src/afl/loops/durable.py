@@ -17,7 +17,8 @@ from typing import Any, Literal, NoReturn, TypeVar
 
 from afl.agents.calling import Calling
 from afl.clock import Clock
-from afl.errors import StoreUnavailable, UsageError
+from afl.error_text import kind_of, text_of
+from afl.errors import StoreMisused, StoreUnavailable, UsageError
 from afl.log import get_logger
 from afl.loops.durable_requests import accept
 from afl.loops.durable_requests import new_turn as new_turn
@@ -41,7 +42,7 @@ from afl.turns.errors import (
 from afl.turns.journal import Turn as JournaledTurn
 from afl.turns.rules import turn_id_of
 from afl.turns.tokens import Tokens
-from afl.turns.values import decode, encode
+from afl.turns.values import as_kept, decode
 from afl.work.source import ClaimLost
 
 _log = get_logger(__name__)
@@ -166,9 +167,10 @@ class DurableTurns:
         except JournalMismatch as problem:
             await self._mismatched(journal, problem)
         is_answered = not isinstance(message, TurnMessage)
-        ending = Ending(TurnState.DONE, "", encode(result.output), is_answered)
-        await journal.finish(ending)
-        return result
+        value, kept = as_kept(result.output)
+        await journal.finish(Ending(TurnState.DONE, "", value, is_answered))
+        # Of texts, what is kept may be all that can be told.
+        return replace(result, output=kept) if isinstance(result.output, str) else result
 
     def _journal(
         self, message: Message[Any, Any], record: TurnRecord, calling: Calling
@@ -256,9 +258,17 @@ class DurableTurns:
             return
         ending = Ending(TurnState.FAILED, reason, is_answered=not isinstance(message, TurnMessage))
         try:
-            self.store.finish(self._claim_of(message, error), ending)
+            self._end(self._claim_of(message, error), ending, error)
         except (TurnError, UsageError) as problem:
             _log.info("turn_not_failed", message=message.id, reason=str(problem))
+
+    def _end(self, claim: Claim, ending: Ending, error: BaseException) -> None:
+        try:
+            self.store.finish(claim, ending)
+        except StoreMisused as problem:
+            # Whatever is wrong with the reason: a turn that nobody ends would go on for ever.
+            plain = f"failed with {kind_of(error)}; why cannot be kept: {text_of(problem)}"
+            self.store.finish(claim, replace(ending, reason=plain))
 
     def _claim_of(self, message: Message[Any, Any], error: BaseException) -> Claim:
         claim = getattr(error, "afl_turn_claim", None)

@@ -11,13 +11,14 @@ from weakref import WeakValueDictionary
 
 from afl.agents.recording import TurnSuspended
 from afl.clock import Clock
+from afl.error_text import text_of
 from afl.errors import AflError, StoreClosed, StoreUnavailable
 from afl.log import get_logger
 from afl.loops.durable import Durability, DurableTurns
 from afl.loops.durable_mailbox import DurableMailbox
 from afl.loops.hand_over import HandOver
-from afl.loops.late_mailbox import Find, LateMailbox
 from afl.mailbox.api import Mailbox, Message
+from afl.mailbox.late_mailbox import Find, LateMailbox
 
 _log = get_logger(__name__)
 
@@ -96,7 +97,7 @@ class DurableFront:
         if target is None:
             return
         try:
-            target.send(self._loop.failure(message, suspended, str(suspended)))
+            target.send(self._loop.failure(message, suspended, text_of(suspended)))
         except (AflError, OSError) as problem:
             # Its turn is safe; the answer itself is still to come.
             _log.warning("suspension_not_told", message=message.id, error=str(problem))

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from afl.error_text import text_of
 from afl.errors import AflError, NotFound
 from afl.loops.requests import AgentLoopRequest, request_of
 from afl.mailbox.api import Message
@@ -57,7 +58,7 @@ def _read(packed: bytes, request_type: Any) -> AgentLoopRequest[Any]:
     try:
         return decoder.decode(packed)
     except Exception as problem:  # the type may have checks of its own
-        raise UnreadableRequest(str(problem) or type(problem).__name__) from problem
+        raise UnreadableRequest(text_of(problem)) from problem
 
 
 # The same request again

@@ -22,7 +22,7 @@ from afl.mailbox.failure import DLQPolicy
 from afl.runtime.lifecycle import BaseLoop
 from afl.runtime.watchdog import StallStage
 from afl.work.attempts import Attempt
-from afl.work.consumer import Consumer, Observer, Options
+from afl.work.consumer import Consumer, Observer, Options, why_unready
 from afl.work.source import InThread, Job, OnLoop
 
 _log = get_logger(__name__)
@@ -178,7 +178,7 @@ class MailboxLoop(BaseLoop, Generic[Req, Res]):
     @property
     def unready_reason(self) -> str | None:
         """Why no request can be taken now, or None."""
-        return None if self._consumer is None else self._consumer.unready_reason
+        return why_unready(self._consumer, is_running=self.running)
 
     # How one message is done
 

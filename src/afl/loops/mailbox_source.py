@@ -3,7 +3,8 @@
 - A reply goes out before the message is acknowledged, so a crash in between repeats a reply and
   never loses one.
 - Right before the reply the lease is extended: who has lost it says nothing.
-- Replies tell ends. A message that is tried again is not answered yet.
+- Replies tell ends. A message that is tried again is not answered yet. One that failed, and whose
+  sender cannot be told so, is a dead letter.
 - A message without an end after many deliveries, whatever became of its receivers, is a dead
   letter.
 """
@@ -19,7 +20,8 @@ from typing import Any, Generic, Protocol, TypeVar
 from afl import telemetry
 from afl.agents.recording import TurnSuspended
 from afl.clock import SYSTEM_CLOCK, Clock
-from afl.errors import AflError, Conflict, StoreUnavailable
+from afl.error_text import text_of as text_of
+from afl.errors import AflError, Conflict, StoreClosed, StoreUnavailable
 from afl.log import get_logger
 from afl.mailbox.api import Mailbox, Message
 from afl.mailbox.errors import (
@@ -189,14 +191,11 @@ class MessageSource(Generic[T, R]):
         message, policy = work.message, self._policy
         if isinstance(error, GivenUp):
             self._give_up(work, error)
-        elif isinstance(error, TurnSuspended) or (self._is_answering and not is_unsent(error)):
-            if not isinstance(error, TurnHandedOver):  # the answer is on its way
-                self._reply_failure(work, error, text_of(error))
-            if isinstance(error, TurnSuspended) and not error.is_detached:
-                message.release()  # whoever receives it next goes on with the turn
-            else:
-                message.acknowledge()
-        elif policy.should_dead_letter(message, error):
+        elif isinstance(error, TurnSuspended):
+            self._leave(work, error)
+        elif self._is_answering and not is_unsent(error):
+            self._answer_failure(work, error)
+        elif work.is_answered or policy.should_dead_letter(message, error):
             self._give_up(work, error)
         else:
             delay_s = policy.delay_s(message)
@@ -205,25 +204,49 @@ class MessageSource(Generic[T, R]):
                 "message_tried_again", message=work.label, delay_s=delay_s, error=text_of(error)
             )
 
+    def _leave(self, work: MessageWork[T, R], suspended: TurnSuspended) -> None:
+        """Its end is still to come: that nobody can be told of the wait is no reason to end it."""
+        if not isinstance(suspended, TurnHandedOver):  # the answer is on its way
+            self._reply_failure(work, suspended, text_of(suspended))
+        if suspended.is_detached:
+            work.message.acknowledge()
+        else:
+            work.message.release()  # whoever receives it next goes on with the turn
+
+    def _answer_failure(self, work: MessageWork[T, R], error: BaseException) -> None:
+        problem = self._reply_failure(work, error, text_of(error))
+        if problem is None:
+            work.message.acknowledge()
+        else:
+            untold = f"{text_of(error)}; and nobody could be told: {text_of(problem)}"
+            self._bury(work, GivenUp(untold))
+
     def _give_up(self, work: MessageWork[T, R], error: BaseException) -> None:
-        message = work.message
         if not is_unsent(error):
-            count = message.delivery_count
+            count = work.message.delivery_count
             deliveries = "1 delivery" if count == 1 else f"{count} deliveries"
             reason = f"given up after {deliveries}: {text_of(error)}"
             self._reply_failure(work, error, reason)
-        give_up(self._mailbox, message, error, self._policy, clock=self._clock)
+        self._bury(work, error)
+
+    def _bury(self, work: MessageWork[T, R], error: BaseException) -> None:
+        give_up(self._mailbox, work.message, error, self._policy, clock=self._clock)
 
     # Replies
 
-    def _reply_failure(self, work: MessageWork[T, R], error: BaseException, reason: str) -> None:
+    def _reply_failure(
+        self, work: MessageWork[T, R], error: BaseException, reason: str
+    ) -> Exception | None:
+        """None if it was told; else why nobody can be told, now or later."""
         try:
             self._reply(work, self._handling.failure(work.message, error, reason))
-        except (Conflict, StoreUnavailable, ReplyNotSent):
+        except (Conflict, StoreClosed, StoreUnavailable, ReplyNotSent):
             raise
-        except Exception as problem:  # who cannot even be told that it failed is told nothing
+        except Exception as problem:
             _log.exception("failure_not_answered", message=work.label)
             self._tell_unsent(work, problem)
+            return problem
+        return None
 
     def _reply(self, work: MessageWork[T, R], reply: R | None) -> None:
         """Raises ClaimLost, SerializationError; StoreUnavailable if it can be tried again."""
@@ -262,7 +285,7 @@ class MessageSource(Generic[T, R]):
                 at=self._clock.now(),
                 mailbox=self._mailbox.name,
                 message=work.message.id,
-                reason=str(problem),
+                reason=text_of(problem),
             )
         )
 
@@ -309,7 +332,3 @@ def _most_deliveries(policy: DLQPolicy[Any]) -> int:
 
 def is_unsent(error: BaseException) -> bool:
     return isinstance(error, ReplyNotSent)
-
-
-def text_of(error: BaseException) -> str:
-    return str(error) or type(error).__name__

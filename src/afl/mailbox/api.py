@@ -23,6 +23,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from operator import index
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from afl.mailbox.errors import (
@@ -37,6 +38,8 @@ R = TypeVar("R")
 MAX_MESSAGES = 10
 #: Twelve hours.
 MAX_VISIBILITY_S = 43_200
+#: What every backend can count to.
+_MOST = 2**31 - 1
 
 
 @runtime_checkable
@@ -269,3 +272,11 @@ def require_wait(seconds: float) -> float:
     if not seconds >= 0:
         raise InvalidParameterError(f"wait_time_seconds is 0 or more, not {seconds}")
     return seconds
+
+
+def require_count(parameter: str, count: int) -> int:
+    """What every backend takes for it. Raises InvalidParameterError for what is no whole number."""
+    try:
+        return min(int(index(count)), _MOST)
+    except TypeError:
+        raise InvalidParameterError(f"{parameter} is a whole number, not {count!r}") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -9,6 +10,11 @@ import msgspec
 from afl.mailbox.errors import SerializationError
 
 T = TypeVar("T")
+
+#: How deep receivers can read, however deep they are in calls themselves.
+MAX_DEPTH = 500
+_ROUND = bytes.maketrans(b"[{]}", b"(())")
+_NO_MARK = bytes(set(range(256)) - set(b'[{]}"'))
 
 
 class JsonBodies(Generic[T]):
@@ -30,10 +36,17 @@ class JsonBodies(Generic[T]):
         """Raises SerializationError if it cannot be written, or receivers could not read it."""
         try:
             text = self._encoder.encode(body)
+            if b"null" in text:  # which is also how numbers are written that JSON does not have
+                _require_finite(body)
         except Exception as error:  # bodies may have code of their own
             raise SerializationError(
                 f"a body of type {type(body).__name__} cannot be written as JSON: {error}"
             ) from error
+        if is_deeper(text, MAX_DEPTH):
+            raise SerializationError(
+                f"a body of type {type(body).__name__} is nested more than {MAX_DEPTH} levels "
+                "deep: receivers might not be able to read it"
+            )
         if self._type is not Any:
             self.read(text)  # rather tell the sender now than the receivers later
         return text
@@ -53,3 +66,32 @@ class JsonBodies(Generic[T]):
             return self.read(text)
         except SerializationError:
             return text.decode("utf-8", "replace")
+
+
+def _require_finite(body: Any) -> None:
+    try:
+        plain = msgspec.to_builtins(body, str_keys=True, enc_hook=_written_already)
+        json.dumps(plain, allow_nan=False)
+    except ValueError:
+        raise ValueError(
+            "NaN and infinity are no numbers of JSON; use None or a text in their place"
+        ) from None
+
+
+def _written_already(_: msgspec.Raw) -> None:
+    """JSON that stands for itself has no such numbers."""
+
+
+def is_deeper(text: bytes, most: int) -> bool:
+    """Whether JSON is nested more levels deep. Done without a step of Python for each character:
+    bodies may be large."""
+    if text.count(b"[") + text.count(b"{") <= most:
+        return False
+    no_escapes = text.replace(rb"\\", b"").replace(rb"\"", b"")
+    marks = no_escapes.translate(_ROUND, _NO_MARK).replace(b'""', b"")
+    brackets = b"".join(marks.split(b'"')[::2])  # what is left between quotes is text
+    levels = 0
+    while brackets and levels < most:
+        brackets = brackets.replace(b"()", b"")  # the innermost level
+        levels += 1
+    return bool(brackets)

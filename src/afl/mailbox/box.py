@@ -74,7 +74,7 @@ class Waiting(NamedTuple, Generic[P]):
 
 
 class Burial(NamedTuple):
-    """Why a message is among the dead letters."""
+    """Why a message is among the dead letters, in texts that any place can keep."""
 
     reason: str
     #: `module.qualname` of the error, if there was one.

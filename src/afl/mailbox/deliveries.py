@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import wraps
-from threading import get_ident
+from functools import partial, wraps
+from queue import SimpleQueue
+from threading import Lock, Thread, get_ident
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
-from weakref import WeakValueDictionary
+from weakref import ref
 
 from afl.errors import StoreClosed, StoreUnavailable
 from afl.mailbox.api import Message
@@ -53,12 +54,17 @@ class Deliveries(Generic[P]):
         self._let_go = let_go
         self._is_closing = False
         # Weak: who drops a message leaves it to the end of its lease.
-        self._in_hand: WeakValueDictionary[str, Message[Any, Any]] = WeakValueDictionary()
+        self._in_hand: dict[str, ref[Message[Any, Any]]] = {}
         #: Threads that are about to have more.
         self._receiving: set[int] = set()
+        #: Of messages that were dropped after the mailbox was closed.
+        self._drops: SimpleQueue[None] = SimpleQueue()
+        # Each is taken once.
+        self._may_let_go, self._may_watch = Lock(), Lock()
 
     def add(self, message: Message[Any, Any]) -> None:
-        self._in_hand[message.receipt_handle] = message
+        handle = message.receipt_handle
+        self._in_hand[handle] = ref(message, partial(self._dropped, handle))
 
     def begin_receiving(self) -> bool:
         """Whether more may be received; until `end_receiving` the box is not let go of."""
@@ -123,8 +129,31 @@ class Deliveries(Generic[P]):
             )
 
     def _let_go_if_idle(self) -> None:
-        if self._is_closing and not self._receiving and not self._in_hand:
+        if not self._is_closing or self._receiving:
+            return
+        if self._in_hand:
+            self._watch()
+        elif self._may_let_go.acquire(blocking=False):
+            self._drops.put(None)  # who watches has nothing more to do
             self._let_go()
+
+    # Messages that nobody has any more
+
+    def _dropped(self, handle: str, _: ref[Message[Any, Any]]) -> None:
+        # The collector comes here, and it may come in the middle of anything: this takes no locks,
+        # and another thread does what does.
+        self._in_hand.pop(handle, None)
+        if self._is_closing:
+            self._drops.put(None)
+
+    def _watch(self) -> None:
+        if self._may_watch.acquire(blocking=False):
+            Thread(target=self._let_go_of_dropped, name="afl-mailbox-closing", daemon=True).start()
+
+    def _let_go_of_dropped(self) -> None:
+        while self._in_hand:
+            self._drops.get()
+        self._let_go_if_idle()
 
 
 def handle_text(message_id: str, fence: int) -> str:

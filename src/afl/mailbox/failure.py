@@ -12,6 +12,7 @@ from afl.clock import SYSTEM_CLOCK, Clock
 from afl.errors import ConfigurationError
 from afl.mailbox.api import MAX_VISIBILITY_S, DeadLetter, Mailbox, Message
 from afl.mailbox.records import request_id_of, trace_id_of, type_name
+from afl.mailbox.texts import storable
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -46,6 +47,8 @@ class DLQPolicy(Generic[T]):
                 f"max_delivery_count is {self.max_delivery_count}, max_excluded_count "
                 f"{self.max_excluded_count}; expected 1 or more, and no fewer than that"
             )
+        _require_errors("include_errors", self.include_errors)
+        _require_errors("exclude_errors", self.exclude_errors)
         if self.backoff.maximum > MAX_VISIBILITY_S:
             raise ConfigurationError(
                 f"the backoff grows to {self.backoff.maximum} s; a message can be hidden for at "
@@ -62,6 +65,21 @@ class DLQPolicy(Generic[T]):
     def delay_s(self, message: Message[Any, Any]) -> float:
         """Seconds until the next delivery, after this one has failed."""
         return self.backoff.delay(max(message.delivery_count, 1))
+
+
+def _require_errors(name: str, errors: object) -> None:
+    is_good = errors is None or (
+        isinstance(errors, Collection) and all(map(_is_error_class, errors))
+    )
+    if not is_good:
+        raise ConfigurationError(
+            f"{name} is {errors!r}; expected a collection of classes of errors, such as "
+            "[ValueError]"
+        )
+
+
+def _is_error_class(each: object) -> bool:
+    return isinstance(each, type) and issubclass(each, BaseException)
 
 
 def give_up(
@@ -127,8 +145,8 @@ def letter_of(
         body=message.body,
         source_mailbox=source,
         delivery_count=message.delivery_count,
-        last_error=_text(error),
-        last_error_type=type_name(error),
+        last_error=storable(_text(error)),
+        last_error_type=storable(type_name(error)),
         dead_lettered_at=clock.now(),
         first_received_at=message.first_received_at,
         enqueued_at=message.enqueued_at,

@@ -13,6 +13,7 @@ from afl.mailbox.memory_box import MemoryBox
 from afl.mailbox.memory_queue import MemoryQueue
 from afl.mailbox.packing import InProcess, Letter
 from afl.mailbox.stored import BoxMailbox
+from afl.mailbox.texts import require_name
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -37,7 +38,7 @@ class InMemoryMailbox(BoxMailbox[T, R, Letter]):
     ) -> None:
         bodies: JsonBodies[T] | None = None if body_type is None else JsonBodies(body_type)
         super().__init__(
-            MemoryBox(name, MemoryQueue(clock), _PLACE),
+            MemoryBox(require_name(name), MemoryQueue(clock), _PLACE),
             InProcess(bodies),
             max_size=max_size,
             clock=clock,

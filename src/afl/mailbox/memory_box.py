@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from functools import partial
 from math import inf
 from typing import Generic, TypeVar
 
@@ -79,9 +80,14 @@ class MemoryBox(Generic[P]):
         def is_over() -> bool:
             return is_told_to_stop() or queue.seconds_left() <= 0
 
+        def is_other(seen: int) -> bool:
+            return is_over() or queue.news != seen
+
         with queue.attending(condition), condition:
             while not is_over() and (patience := deadline - clock.monotonic()) > 0:
-                clock.wait_for(condition, is_over, min(patience, queue.seconds_left()))
+                # All news ends a sleep: something may be hidden for less time now.
+                awake = partial(is_other, queue.news)
+                clock.wait_for(condition, awake, min(patience, queue.seconds_left()))
         return not is_told_to_stop() and queue.seconds_left() <= 0
 
     def end_waits(self) -> None:

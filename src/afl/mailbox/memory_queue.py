@@ -47,6 +47,8 @@ class MemoryQueue(Generic[P]):
 
     def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
         self.clock = clock
+        #: Another number after each announcement.
+        self.news = 0
         # Order of locks: that of a waiter's condition first, this one second.
         self._lock = threading.Lock()
         self._last_seq = 0
@@ -275,6 +277,7 @@ class MemoryQueue(Generic[P]):
         if not self._waiting:
             return
         with self._lock:
+            self.news += 1
             conditions = list(self._waiting)
         for condition in conditions:
             with condition:

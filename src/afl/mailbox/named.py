@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, TypeVar
-from weakref import finalize
 
 from afl.clock import SYSTEM_CLOCK, Clock
 from afl.mailbox.api import Mailbox
@@ -13,6 +12,7 @@ from afl.mailbox.box import Box
 from afl.mailbox.packing import ByName
 from afl.mailbox.resolver import MailboxResolver, NeighbourResolver
 from afl.mailbox.stored import BoxMailbox
+from afl.mailbox.texts import require_name
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -36,17 +36,14 @@ class NamedMailbox(BoxMailbox[T, R, bytes]):
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         bodies: JsonBodies[T] = JsonBodies(body_type)
-        box = open_box(name)
+        box = open_box(require_name(name))
 
         def neighbour(other: str) -> NamedMailbox[Any, Any]:
-            mailbox: NamedMailbox[Any, Any] = NamedMailbox(open_box, other, clock=clock)
-            # Nobody closes it: it ends with the last message that is to be answered through it.
-            finalize(mailbox, mailbox.box.close).atexit = False
-            return mailbox
+            return NamedMailbox(open_box, other, clock=clock)
 
         resolver = reply_resolver or NeighbourResolver(box.place, neighbour)
         self._resolver = resolver
-        super().__init__(box, ByName(bodies, resolver), max_size=max_size, clock=clock)
+        super().__init__(box, ByName(bodies, resolver, clock), max_size=max_size, clock=clock)
 
     def find(self, name: str) -> Mailbox[Any, Any] | None:
         """The mailbox that replies go to under this name; None if nobody knows it."""

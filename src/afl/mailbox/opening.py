@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
 from typing import Any
@@ -12,7 +12,7 @@ from afl.db.urls import hint
 from afl.errors import ConfigurationError
 from afl.log import redact
 from afl.mailbox.named import NamedMailbox
-from afl.mailbox.resolver import MailboxResolver
+from afl.mailbox.resolver import MailboxResolver, NeighbourResolver
 
 _BACKENDS = {
     "memory": "afl.mailbox.memory",
@@ -43,8 +43,9 @@ def open_mailbox(
     be. `reply_resolver` finds mailboxes that wait for replies; unless it is given, they are at
     this URL too.
 
-    Raises ConfigurationError for a URL that names no place, or if its driver is not installed;
-    StoreUnavailable if the place cannot be reached.
+    Raises ConfigurationError for a URL that names no place, if its driver is not installed, and
+    for a name that is no text of at most 500 characters; StoreUnavailable if the place cannot be
+    reached.
     """
     open_box = partial(_backend(url).open_box, url)
     return NamedMailbox(
@@ -67,12 +68,26 @@ def mailbox_names(url: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class UrlMailboxFactory:
-    """Opens mailboxes at one URL, for a `CompositeResolver`."""
+    """Opens mailboxes at one URL, for a `CompositeResolver`. A name is one mailbox for all who use
+    it at the same time; all are closed with the last mailbox that has the resolver."""
 
     url: str
+    _neighbours: NeighbourResolver[NamedMailbox[Any, Any]] = field(
+        init=False, repr=False, compare=False
+    )
+
+    def __post_init__(self) -> None:
+        neighbours = NeighbourResolver(redact(self.url), partial(open_mailbox, self.url))
+        object.__setattr__(self, "_neighbours", neighbours)
 
     def create(self, identifier: str) -> NamedMailbox[Any, Any]:
-        return open_mailbox(self.url, identifier)
+        return self._neighbours.resolve(identifier)
+
+    def hold(self) -> None:
+        self._neighbours.hold()
+
+    def close(self) -> None:
+        self._neighbours.close()
 
 
 def _backend(url: str) -> Any:

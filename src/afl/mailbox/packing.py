@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from math import inf
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
+from afl.clock import SYSTEM_CLOCK, Clock
+from afl.errors import StoreUnavailable
 from afl.mailbox.api import Mailbox
 from afl.mailbox.bodies import JsonBodies
-from afl.mailbox.resolver import MailboxResolver, NeighbourResolver
+from afl.mailbox.late_mailbox import LateMailbox
+from afl.mailbox.resolver import Keeper, MailboxResolver, NeighbourResolver
 
 T = TypeVar("T")
 P = TypeVar("P")
+
+#: How long after an outage no mailbox for replies is looked for: each look may take long, and who
+#: receives many messages at once has leases that run meanwhile.
+_OUTAGE_S = 1.0
 
 
 class Reply(NamedTuple):
@@ -68,9 +76,18 @@ class InProcess(Generic[T]):
 class ByName(Generic[T]):
     """Bodies are JSON; the mailbox that waits for the reply is found by its name."""
 
-    def __init__(self, bodies: JsonBodies[T], resolver: MailboxResolver[Any, Any]) -> None:
+    def __init__(
+        self,
+        bodies: JsonBodies[T],
+        resolver: MailboxResolver[Any, Any],
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
         self._bodies = bodies
         self._resolver = resolver
+        self._clock = clock
+        self._looks_at = -inf
+        if isinstance(resolver, Keeper):
+            resolver.hold()
 
     def pack(self, body: T, reply_to: Mailbox[Any, Any] | None) -> bytes:
         if reply_to is not None and isinstance(self._resolver, NeighbourResolver):
@@ -84,11 +101,20 @@ class ByName(Generic[T]):
         return self._bodies.show(payload)
 
     def reply(self, payload: bytes, name: str) -> Reply:  # noqa: ARG002 - as the port says
+        if self._clock.monotonic() < self._looks_at:
+            return self._late(name)
         try:
             return Reply(self._resolver.resolve(name))
+        except (StoreUnavailable, OSError):
+            # The message can be worked on; its answer waits until there is a way to send it.
+            self._looks_at = self._clock.monotonic() + _OUTAGE_S
+            return self._late(name)
         except Exception as error:  # a resolver may be of anybody; those who receive go on
             return Reply(None, error)
 
+    def _late(self, name: str) -> Reply:
+        return Reply(cast("Mailbox[Any, Any]", LateMailbox(name, self._resolver.resolve)))
+
     def close(self) -> None:
-        if isinstance(self._resolver, NeighbourResolver):
+        if isinstance(self._resolver, Keeper):
             self._resolver.close()

@@ -19,7 +19,7 @@ from afl.db.postgres import Cursor, PostgresDatabase, migrate, open_postgres
 from afl.db.postgres.transaction import CHANNEL
 from afl.mailbox.box import Burial, Buried, Delivery, Depth, Entry, Handle, Waiting
 from afl.mailbox.named import NamedMailbox
-from afl.mailbox.remote import Offset, RemoteBox, no_offset, storable
+from afl.mailbox.remote import Offset, RemoteBox, no_offset
 from afl.mailbox.resolver import MailboxResolver
 
 T = TypeVar("T")
@@ -248,14 +248,7 @@ class PostgresBox(RemoteBox):
         return {Handle(row[0], row[1]) for row in rows}
 
     def bury(self, handle: Handle, burial: Burial) -> bool:
-        return bool(
-            self._query(
-                _BURY,
-                id=handle.id,
-                fence=handle.fence,
-                **storable(burial)._asdict(),
-            )
-        )
+        return bool(self._query(_BURY, id=handle.id, fence=handle.fence, **burial._asdict()))
 
     def buried(self, limit: int) -> list[Buried[bytes]]:
         rows = self._query(_BURIED, limit=max(limit, 0))

@@ -10,7 +10,7 @@ Keys, all in one slot of a cluster because they share the part in braces:
 `p` + id → payload |
 | `{queue:NAME}:buried` | sorted set of ids of dead letters, by the order of their burial |
 | `{queue:NAME}:burials` | id → when and why |
-| `{queue:NAME}:last` | the last place that was given out |
+| `{queue:NAME}:last` | the last place that was given out; none if the box is empty |
 
 A call of a command costs a script more than what the command does: scripts make few. Nothing
 expires. What the server keeps when it crashes is its setting (`appendfsync`).
@@ -30,7 +30,7 @@ from afl.db.redis import RedisServer, Script, open_redis
 from afl.db.redis.server import CHANNEL
 from afl.mailbox.box import Burial, Buried, Delivery, Depth, Entry, Handle, Waiting
 from afl.mailbox.named import NamedMailbox
-from afl.mailbox.remote import Offset, RemoteBox, no_offset, storable
+from afl.mailbox.remote import Offset, RemoteBox, no_offset
 from afl.mailbox.resolver import MailboxResolver
 
 T = TypeVar("T")
@@ -72,6 +72,12 @@ end
 
 local function forget(id)
     redis.call('HDEL', letters, 'm' .. id, 'p' .. id)
+end
+
+-- Nobody needs the places of an empty box: fences belong to letters. Who replies to many names
+-- would leave a key for each of them.
+local function tidy()
+    if redis.call('HLEN', letters) == 0 then redis.call('UNLINK', last) end
 end
 
 -- It may be in either: a lease that is over counts until somebody else has the letter.
@@ -162,6 +168,7 @@ _FINISH = _timeless("""
 if not held(ARGV[4], ARGV[5]) then return 0 end
 take_out(ARGV[4])
 forget(ARGV[4])
+tidy()
 return 1
 """)
 _GIVE_BACK = _script("""
@@ -234,6 +241,7 @@ for _, id in ipairs(ids) do
     redis.call('HDEL', burials, id)
     forget(id)
 end
+tidy()
 return #ids
 """)
 _PEEK = _script("""
@@ -269,6 +277,7 @@ else
     end
 end
 redis.call('UNLINK', ready, hidden)
+tidy()
 return count
 """)
 #: Milliseconds until something can be taken; -1: nothing will be by itself.
@@ -316,7 +325,7 @@ class RedisBox(RemoteBox):
         return [bool(each) for each in self._run(_EXTEND, lease_ms, *_flat(handles))]
 
     def bury(self, handle: Handle, burial: Burial) -> bool:
-        return bool(self._run(_BURY, *handle, msgspec.json.encode(tuple(storable(burial)))))
+        return bool(self._run(_BURY, *handle, msgspec.json.encode(tuple(burial))))
 
     def buried(self, limit: int) -> list[Buried[bytes]]:
         return [

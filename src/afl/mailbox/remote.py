@@ -11,7 +11,6 @@ from typing import TypeAlias
 
 from afl.db.remote_bell import RemoteBell
 from afl.errors import StoreClosed, StoreUnavailable
-from afl.mailbox.box import Burial
 
 #: How long a wait may sleep through an outage that it found by itself; the bell ends it earlier.
 _OUTAGE_S = 1.0
@@ -25,17 +24,6 @@ Offset: TypeAlias = Callable[[], int]
 
 def no_offset() -> int:
     return 0
-
-
-def storable(burial: Burial) -> Burial:
-    """What any server can keep. A message of an error may have anything in it, and must not keep
-    its letter from being buried."""
-    reason, error_type = burial
-    return Burial(_storable(reason), None if error_type is None else _storable(error_type))
-
-
-def _storable(text: str) -> str:
-    return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode(errors="replace").decode()
 
 
 class RemoteBox(ABC):

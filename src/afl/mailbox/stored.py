@@ -18,6 +18,7 @@ from afl.mailbox.api import (
     Mailbox,
     Message,
     Peeked,
+    require_count,
     require_visibility,
     require_wait,
 )
@@ -30,6 +31,7 @@ from afl.mailbox.errors import (
 )
 from afl.mailbox.packing import Packing, Reply
 from afl.mailbox.records import dead_letter_of, moment, peeked_of, type_name
+from afl.mailbox.texts import is_storable, storable
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -94,11 +96,11 @@ class BoxMailbox(Generic[T, R, P]):
         wait_time_seconds: float = 0,
         stop: threading.Event | None = None,
     ) -> list[Message[T, R]]:
+        limit = min(max(require_count("max_messages", max_messages), 1), MAX_MESSAGES)
         require_visibility(visibility_timeout)
         require_wait(wait_time_seconds)
         if stop is not None and stop.is_set():
             return []
-        limit = min(max(max_messages, 1), MAX_MESSAGES)
         found = self.take(limit, visibility_timeout)
         if found or not wait_time_seconds:
             return found
@@ -160,15 +162,15 @@ class BoxMailbox(Generic[T, R, P]):
         return reply
 
     def _bury_unread(self, delivery: Delivery[P], error: SerializationError) -> None:
-        handle = Handle(delivery.id, delivery.fence)
+        handle, burial = Handle(delivery.id, delivery.fence), _burial(str(error), error)
         try:
-            is_good = self.box.bury(handle, Burial(str(error), type_name(error)))
+            is_good = self.box.bury(handle, burial)
         except Exception:
             # The others that were taken with it must not suffer. It comes back after its lease.
             _log.exception("message_not_dead_lettered", mailbox=self.name, message=delivery.id)
             return
         if is_good:
-            self._tell_dead(delivery.id, delivery.deliveries, str(error))
+            self._tell_dead(delivery.id, delivery.deliveries, burial.reason)
 
     # Waiting
 
@@ -200,10 +202,10 @@ class BoxMailbox(Generic[T, R, P]):
     def dead_letter(
         self, message: Message[T, R], reason: str, error: BaseException | None = None
     ) -> None:
-        burial = Burial(reason, None if error is None else type_name(error))
+        burial = _burial(reason, error)
         self._deliveries.bury(message.receipt_handle, burial)
         message.mark_finalized()
-        self._tell_dead(message.id, message.delivery_count, reason)
+        self._tell_dead(message.id, message.delivery_count, burial.reason)
 
     def _tell_dead(self, message_id: str, deliveries: int, reason: str) -> None:
         telemetry.emit(
@@ -218,12 +220,12 @@ class BoxMailbox(Generic[T, R, P]):
 
     @reaching
     def dead_letters(self, limit: int = 100) -> list[DeadLetter[Any]]:
-        found = self.box.buried(limit)
+        found = self.box.buried(require_count("limit", limit))
         return [dead_letter_of(each, self._packing.show(each.payload), self.name) for each in found]
 
     @reaching
     def redrive(self, ids: Sequence[str] | None = None) -> int:
-        count = self.box.revive(ids)
+        count = self.box.revive(_possible(ids))
         if count:
             at = self._clock.now()
             telemetry.emit(telemetry.DeadLettersRedriven(at=at, mailbox=self.name, count=count))
@@ -232,13 +234,14 @@ class BoxMailbox(Generic[T, R, P]):
     @reaching
     def discard_dead_letters(self, ids: Sequence[str] | None = None) -> int:
         """Delete dead letters, all or those with these ids; how many it were."""
-        return self.box.discard_buried(ids)
+        return self.box.discard_buried(_possible(ids))
 
     # Looking after it
 
     @reaching
     def peek(self, limit: int = 100) -> list[Peeked[Any]]:
-        return [peeked_of(each, self._packing.show(each.payload)) for each in self.box.peek(limit)]
+        found = self.box.peek(require_count("limit", limit))
+        return [peeked_of(each, self._packing.show(each.payload)) for each in found]
 
     @reaching
     def depth(self) -> Depth:
@@ -276,3 +279,12 @@ class BoxMailbox(Generic[T, R, P]):
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _burial(reason: str, error: BaseException | None) -> Burial:
+    return Burial(storable(reason), None if error is None else storable(type_name(error)))
+
+
+def _possible(ids: Sequence[str] | None) -> list[str] | None:
+    """Not all places can even be asked for what is the id of nothing."""
+    return None if ids is None else [each for each in ids if is_storable(each)]

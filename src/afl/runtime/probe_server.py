@@ -99,12 +99,15 @@ class ProbeServer:
 def _listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
+        listener = socket.create_server((host, port), family=family, backlog=_BACKLOG)
     except (OSError, OverflowError) as error:
         raise ConfigurationError(
             f"the health server cannot listen on port {port} of {host}: {error}. "
             "Choose another health_port (0 is any free one) or another health_host"
         ) from error
+    # Whatever limit the application sets for all sockets: the next probe may take longer.
+    listener.settimeout(None)
+    return listener
 
 
 class _Serving:
@@ -312,6 +315,8 @@ def _limit_time(connection: socket.socket, timeout_s: float) -> None:
     A timeout of Python's own would give the interpreter away twice for each of them, once to wait
     and once to act, and while other threads are busy it takes time to come back.
     """
+    if connection.gettimeout() is not None:  # the application has set one for all sockets
+        connection.settimeout(None)
     seconds, fraction = divmod(timeout_s, 1)
     limit = struct.pack("ll", int(seconds), int(fraction * 1_000_000))
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)

@@ -17,10 +17,10 @@ from typing import Any
 from afl import telemetry
 from afl.backoff import Backoff
 from afl.clock import SYSTEM_CLOCK, Clock, condition_of
+from afl.error_text import text_of
 from afl.errors import StoreClosed, StoreError
 from afl.log import get_logger
 from afl.runtime.entities import HandlerRegistration, Isolation, OnLost, TaskDefinition
-from afl.runtime.error_text import text_of
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.handler_loads import Loads, Outcome, is_same
 from afl.runtime.loading import Handler
@@ -153,32 +153,36 @@ class RegistryRunner(TaskWorker):
 
     def open(self, stack: ExitStack, stop: threading.Event) -> None:
         """Have registrations loaded on a thread of its own, and wait until all of them are loaded
-        or given up: who takes work before would leave tasks that it serves to others."""
-        over, loaded = threading.Event(), condition_of(stop)
-        is_loaded = False
+        or given up: who takes work before would leave tasks that it serves to others. Raises
+        StoreClosed if there is nowhere to read them from."""
+        over, settled = threading.Event(), condition_of(stop)
+        is_settled, closed = False, None
 
-        def has_loaded() -> None:
-            nonlocal is_loaded
-            with loaded:
-                is_loaded = True
-                loaded.notify_all()
+        def settle(problem: StoreClosed | None = None) -> None:
+            nonlocal is_settled, closed
+            with settled:
+                is_settled, closed = True, problem
+                settled.notify_all()
 
         def end() -> None:
             over.set()
             self._registry.wake()
 
         follower = threading.Thread(
-            target=self._follow, args=(over, has_loaded), name="loop-worker-registry", daemon=True
+            target=self._follow, args=(over, settle), name="loop-worker-registry", daemon=True
         )
         follower.start()
         stack.callback(follower.join, _LAST_REFRESH_S)
         stack.callback(end)
-        while not (is_loaded or stop.is_set()):
-            with loaded:
-                self._clock.wait_for(loaded, lambda: is_loaded or stop.is_set(), _BEAT_S)
+        while not (is_settled or stop.is_set()):
+            with settled:
+                self._clock.wait_for(settled, lambda: is_settled or stop.is_set(), _BEAT_S)
             self._heartbeat.beat()
+        # Who closes a store and stops its workers at once means no harm.
+        if closed is not None and not stop.is_set():
+            raise closed
 
-    def _follow(self, over: threading.Event, has_loaded: Callable[[], object]) -> None:
+    def _follow(self, over: threading.Event, settle: Callable[..., object]) -> None:
         registry, failures = self._registry, 0
         while not registry.is_over(over):
             try:
@@ -186,10 +190,11 @@ class RegistryRunner(TaskWorker):
                     self.notice_change()
                 failures, self._unread = 0, None
                 if not registry.is_loading:
-                    has_loaded()
+                    settle()
                 registry.wait(self._refresh_s)
             except StoreClosed as error:
                 self._unread = text_of(error)
+                settle(error)
                 return
             except Exception as error:  # nothing may end this thread: nobody else would notice
                 is_usual = isinstance(error, StoreError)

@@ -7,6 +7,9 @@ every thread may look.
 A main thread that waits, or computes in C, may run its handlers late or never: a signal that comes
 just before a wait does not end it. So a thread of ours hears of signals as well, from a socket
 that Python's own handler writes to at once.
+
+A fork copies handlers and socket into a child that has none of those who act on them. The child
+lets go of both, and hears its signals as if we had never been there.
 """
 
 from __future__ import annotations
@@ -15,7 +18,6 @@ import os
 import signal
 import socket
 import threading
-import weakref
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from types import CodeType, FrameType
@@ -81,6 +83,7 @@ class SignalHandlers:
                 "before other threads start, or hand signals over with coordinator.delegate()"
             )
         before = dict(self._previous)
+        _hold(self.restore)
         try:
             for each in map(signal.Signals, signals):
                 if each not in self._previous:
@@ -88,6 +91,8 @@ class SignalHandlers:
         except BaseException:
             self._put_back(each for each in self._previous if each not in before)
             self._previous = before
+            if not before:
+                _drop(self.restore)
             raise
         self._chains = self._chains or chain
         if self._previous_call is None:
@@ -106,6 +111,7 @@ class SignalHandlers:
         if self._previous_call is not None:
             signal.signal(_CALL, self._previous_call)
             self._previous_call = None
+        _drop(self.restore)
 
     def holds(self, signum: int) -> bool:
         """Whether this signal comes to us now."""
@@ -166,13 +172,14 @@ class SignalSocket:
     def __init__(self, hear: Callable[[int], None]) -> None:
         self._hear = hear
         self._writer: socket.socket | None = None
-        _sockets.add(self)
 
     def open(self) -> None:
         """Begin to tell, unless somebody else has asked Python for the same. Main thread only."""
         if self._writer is not None:
             return
         reader, writer = socket.socketpair()
+        # Whatever limit the application sets for all sockets: the next signal may take hours.
+        reader.settimeout(None)
         writer.setblocking(False)
         previous = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
         if previous != -1:
@@ -182,6 +189,7 @@ class SignalSocket:
             writer.close()
             return
         self._writer = writer
+        _hold(self.close)
         threading.Thread(
             target=self._listen, args=(reader,), name="afl-signals", daemon=True
         ).start()
@@ -189,16 +197,13 @@ class SignalSocket:
     def close(self) -> None:
         """Tell no more. Off the main thread the thread stays until the process ends."""
         if self._writer is not None and on_main_thread():
-            self.let_go()
+            previous = signal.set_wakeup_fd(-1)
+            if previous not in (-1, self._writer.fileno()):
+                signal.set_wakeup_fd(previous)
             # The reader sees the end of it, and closes its own.
             self._writer.close()
             self._writer = None
-
-    def let_go(self) -> None:
-        """Have Python write here no more. Main thread only."""
-        previous = signal.set_wakeup_fd(-1)
-        if self._writer is None or previous not in (-1, self._writer.fileno()):
-            signal.set_wakeup_fd(previous)
+            _drop(self.close)
 
     def _listen(self, reader: socket.socket) -> None:
         with reader:
@@ -207,16 +212,52 @@ class SignalSocket:
                     self._hear(signum)
 
 
-_sockets: weakref.WeakSet[SignalSocket] = weakref.WeakSet()
+class _Fork(threading.local):
+    """A fork that this thread makes."""
+
+    #: The signals that it had blocked before.
+    blocked: Iterable[int] | None = None
 
 
-def _let_go_after_fork() -> None:
-    """A child that writes here would stop its parent with signals of its own."""
-    for each in list(_sockets):
-        each.let_go()
+_fork = _Fork()
+#: How to let go of what we have taken. Replaced as a whole, never changed: whoever forks looks
+#: without a lock.
+_held: tuple[Callable[[], None], ...] = ()
 
 
-os.register_at_fork(after_in_child=_let_go_after_fork)
+def _hold(let_go: Callable[[], None]) -> None:
+    global _held
+    if let_go not in _held:
+        _held = (*_held, let_go)
+
+
+def _drop(let_go: Callable[[], None]) -> None:
+    global _held
+    _held = tuple(each for each in _held if each != let_go)
+
+
+def _begin_fork() -> None:
+    """Signals for the child wait until it has let go: earlier, it would swallow them, and write to
+    a socket that its parent reads."""
+    if _held:
+        _fork.blocked = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+
+
+def _end_fork() -> None:
+    if _fork.blocked is not None:
+        blocked, _fork.blocked = _fork.blocked, None
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+
+
+def _let_go_in_child() -> None:
+    try:
+        for let_go in reversed(_held):  # what was taken last had found what was taken before
+            let_go()
+    finally:
+        _end_fork()
+
+
+os.register_at_fork(before=_begin_fork, after_in_parent=_end_fork, after_in_child=_let_go_in_child)
 
 
 class HandlerWatch:

@@ -48,7 +48,7 @@ from afl.runtime.persistence import (
 from afl.runtime.stacks import raised_at
 from afl.runtime.types import StepId
 from afl.work.attempts import Attempt
-from afl.work.errors import TimedOut
+from afl.work.errors import TimedOut, was_cancelled
 from afl.work.source import ClaimLost, How, InThread, Job, OnLoop, Room
 
 _log = get_logger(__name__)
@@ -155,8 +155,7 @@ class TaskSource:
         self._owner = owner or new_id()
         self._lease_ms = lease_ms
         self._max_deliveries = max_deliveries
-        self._shares_loop = run is None
-        self._run = run or run_shared
+        self._run = run
         self._guard = guard
         self._clock = clock
         #: Whether something new was announced, and nobody has looked what.
@@ -178,21 +177,26 @@ class TaskSource:
         if not names:
             return []
         asked_at = self._clock.monotonic()
-        is_known = limit == 1 and asked_at < self._is_known_until
-        is_told, self._is_told = self._is_told or is_known, False
-        tasks = self._store.claim_tasks(
+        is_told, self._is_told = self._is_told, False
+        is_look = not is_told and (limit > 1 or asked_at >= self._is_known_until)
+        tasks = self._claimed(names, limit, is_look=is_look)
+        if not tasks and not is_look and not is_told:
+            is_look, tasks = True, self._claimed(names, limit, is_look=True)
+        if len(tasks) < limit:
+            self._is_known_until = 0.0
+        elif is_look:
+            self._is_known_until = asked_at + _LOOK_S
+        return [TaskWork(each) for each in tasks]
+
+    def _claimed(self, names: Sequence[str], limit: int, *, is_look: bool) -> list[TaskDefinition]:
+        return self._store.claim_tasks(
             names,
             limit,
             task_list=self._task_list,
             owner=self._owner,
             lease_ms=self._lease_ms,
-            is_told=is_told,
+            is_told=not is_look,
         )
-        if len(tasks) < limit:
-            self._is_known_until = 0.0
-        elif not is_told:
-            self._is_known_until = asked_at + _LOOK_S
-        return [TaskWork(each) for each in tasks]
 
     def wait(self, timeout: float | None, stop: threading.Event) -> bool:
         names = self._names()
@@ -264,7 +268,7 @@ class TaskSource:
     def _call(self, handler: Handler, task: TaskDefinition, attempt: Attempt) -> Any:
         # Most take none, and making it is a quarter of what calling them costs.
         context = self._context(task, attempt) if handler.takes_context else None
-        return invoke(handler, task, context, self._run)
+        return invoke(handler, task, context, self._run or partial(run_shared, attempt))
 
     def _told(self, task: TaskDefinition, attempt: Attempt, kind: str, value: Any) -> None:
         """A handler said something in the process that it runs in."""
@@ -272,7 +276,7 @@ class TaskSource:
 
     async def _call_async(self, handler: Handler, task: TaskDefinition, attempt: Attempt) -> Any:
         context = self._context(task, attempt)
-        if not self._shares_loop:
+        if self._run is not None:
             return await invoke_async(handler, task, context)
         parts = LoopParts(context.on_update, task.name)
         try:
@@ -380,11 +384,17 @@ def _failure_of(error: BaseException) -> StepFailure:
     return StepFailure.of(error, {} if line is None else {"raised_at": line})
 
 
-def run_shared(awaitable: Awaitable[Any]) -> Any:
+def run_shared(attempt: Attempt, awaitable: Awaitable[Any]) -> Any:
     """Await it on the event loop that all share, and wait for it on this thread."""
-    from afl.work.event_loop import shared_loop  # asyncio is large, and many do without it
+    # Asyncio is large, and many do without it.
+    from afl.work.event_loop import is_cancellation, shared_loop
 
-    return shared_loop().run(awaitable)
+    try:
+        return shared_loop().run(awaitable, attempt.when_cancelled)
+    except BaseException as error:
+        if is_cancellation(error) and attempt.cancellation.is_set():
+            raise was_cancelled(attempt.label) from None
+        raise
 
 
 def note_of(task: TaskDefinition, message: str, level: str, now: int) -> LogDefinition:

@@ -16,12 +16,12 @@ from types import FrameType
 from typing import Any, Protocol
 
 from afl.clock import SYSTEM_CLOCK, Clock
+from afl.error_text import text_of
 from afl.ids import new_id
 from afl.log import get_logger
 from afl.runtime.aside import on_main_thread
 from afl.runtime.dispatch import Runner, run_alone
 from afl.runtime.entities import ServerDefinition, ServerState, TaskDefinition
-from afl.runtime.error_text import text_of
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.fleet import DRAIN, HandledCounts, ServerRecord, new_server
 from afl.runtime.handlers.scripts import SCRIPT_TASK
@@ -35,14 +35,11 @@ from afl.runtime.types import StepId
 from afl.runtime.watchdog import StallStage
 from afl.runtime.worker_numbers import require_sound
 from afl.work.attempts import Attempt
-from afl.work.consumer import Consumer, Observer, Options
-from afl.work.pool import PREFIX
+from afl.work.consumer import Consumer, Observer, Options, why_unready
 
 _log = get_logger(__name__)
 
 LEASE_MS = DEFAULT_LEASE_MS
-#: The thread that all handlers share that are coroutine functions.
-_SHARED_LOOP = f"{PREFIX}-async"
 #: How long a stop waits for work in hand, unless told otherwise.
 DRAIN_TIMEOUT_MS = 30_000
 
@@ -167,16 +164,10 @@ class TaskWorker(BaseLoop):
     def stop(self) -> None:
         """Ask for the stop and wait for it. Only asks where waiting would never end: in a signal
         handler, and in a handler that this worker waits for itself."""
-        if in_signal_handler() or self._is_in_handler():
+        if in_signal_handler():
             self.request_stop()
         else:
             self.shutdown(timeout=math.inf)
-
-    def _is_in_handler(self) -> bool:
-        me = threading.current_thread()
-        if me.name == _SHARED_LOOP:
-            return True
-        return any(each.thread == me.ident for each in self._consumer.attempts())
 
     def poll_once(self) -> int:
         """Do what is waiting, one after another, up to `max_concurrent` tasks; how many that
@@ -272,7 +263,7 @@ class TaskWorker(BaseLoop):
             return "drain mode: an operator wants it to take no work"
         if self._is_paused:
             return "paused: it takes no work"
-        return self._consumer.unready_reason
+        return why_unready(self._consumer, is_running=self.running)
 
     # Steps and programs
 

@@ -13,7 +13,10 @@ from enum import IntEnum
 from typing import Any
 
 from afl.clock import Clock
+from afl.log import get_logger
 from afl.work.source import Job
+
+_log = get_logger(__name__)
 
 
 class _Stage(IntEnum):
@@ -161,7 +164,7 @@ class Attempt:
             self._is_cancelled = True
             stop = self._on_cancel
         self.cancellation.set()
-        stop()
+        self._try_to(stop)
 
     def kill(self) -> None:
         """Cancel it, and end the process that does it, if it has one."""
@@ -169,7 +172,14 @@ class Attempt:
         with self._lock:
             self._is_killed = True
             kill = self._on_kill
-        kill()
+        self._try_to(kill)
+
+    def _try_to(self, end: Callable[[], object]) -> None:
+        """Whoever gives it up has more to do, even if it cannot be ended."""
+        try:
+            end()
+        except Exception:
+            _log.exception("attempt_not_ended", work=self.label)
 
     def due(self) -> float | None:
         """When it is given up unless it ends or gives a sign, by the monotonic clock."""

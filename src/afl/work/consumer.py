@@ -8,7 +8,7 @@ consumer unready and never ends it.
 from __future__ import annotations
 
 import threading
-from typing import Generic
+from typing import Any, Generic
 
 from afl.work.attempts import Attempt
 from afl.work.inline import InlinePoll
@@ -17,7 +17,7 @@ from afl.work.report import Observer, Report
 from afl.work.run import ConsumerRun
 from afl.work.source import Source, W
 
-__all__ = ["Consumer", "Observer", "Options"]
+__all__ = ["Consumer", "Observer", "Options", "why_unready"]
 
 
 class Consumer(Generic[W]):
@@ -109,6 +109,22 @@ class Consumer(Generic[W]):
         return self._report.leases_lost
 
     @property
+    def is_running(self) -> bool:
+        """Whether a `run` goes on."""
+        return self._run is not None
+
+    @property
     def unready_reason(self) -> str | None:
         """Why no work can be taken now, or None."""
-        return self._report.unready_reason
+        run, reason = self._run, self._report.unready_reason
+        if reason is None and run is not None and not run.is_answered:
+            return "starting: its first claim is not answered yet"
+        return reason
+
+
+def why_unready(consumer: Consumer[Any] | None, *, is_running: bool) -> str | None:
+    """Why a loop with this consumer takes no work now, or None. The loop itself says whether it
+    `is_running`: what comes before and after its consumer may take long."""
+    if is_running and (consumer is None or not consumer.is_running):
+        return "starting or ending: it takes no work"
+    return None if consumer is None else consumer.unready_reason

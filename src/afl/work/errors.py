@@ -11,3 +11,8 @@ class TimedOut(AflError):  # noqa: N818 - what happened is what people read
 
 class ProcessDied(AflError):  # noqa: N818 - what happened is what people read
     """The process that it ran in ended before it did."""
+
+
+def was_cancelled(label: str) -> TimedOut:
+    """What is recorded for work that ended because the watchdog had it cancelled."""
+    return TimedOut(f"{label} was cancelled: its worker seemed to hang")

@@ -11,6 +11,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from afl.log import get_logger
+from afl.runtime.awaited import share_thread
 from afl.work.pool import PREFIX
 
 _log = get_logger(__name__)
@@ -18,6 +19,12 @@ _log = get_logger(__name__)
 Call = Callable[[], Awaitable[Any]]
 #: Hears of the end, on the thread of the loop: the result, or what was raised.
 Done = Callable[[Any, BaseException | None], object]
+#: Hears how to cancel a call, from any thread.
+Started = Callable[[Callable[[], None]], object]
+
+
+def _nothing(_cancel: Callable[[], None]) -> None:
+    """For who never cancels."""
 
 
 class LoopCall:
@@ -71,16 +78,19 @@ class SharedLoop:
     def start(self, call: Call, done: Done) -> LoopCall:
         """Await what `call()` gives, as soon as possible; `done` hears how it ended."""
         started = LoopCall(self, call, done)
+        # First: where there can be no loop, nothing is left that waits for it.
+        loop = self._running()
         with self._lock:
             self._calls.append(started)
             is_first = len(self._calls) == 1
         # One wake-up begins all that came until then.
         if is_first:
-            self.call_soon(self._begin_calls)
+            loop.call_soon_threadsafe(self._begin_calls)
         return started
 
-    def run(self, awaitable: Awaitable[Any]) -> Any:
-        """Await it on the loop and wait for it on this thread, which must not be the loop's."""
+    def run(self, awaitable: Awaitable[Any], started: Started = _nothing) -> Any:
+        """Await it on the loop and wait for it on this thread, which must not be the loop's.
+        `started` is told how to cancel it."""
         future: Future[Any] = Future()
 
         async def wait() -> Any:
@@ -92,8 +102,12 @@ class SharedLoop:
             else:
                 future.set_exception(error)
 
-        self.start(wait, done)
-        return future.result()
+        started(self.start(wait, done).cancel)
+        try:
+            return future.result()
+        finally:
+            if asyncio.iscoroutine(awaitable):
+                awaitable.close()  # one that was cancelled before it began warns otherwise
 
     def call_soon(self, callback: Callable[[], object]) -> None:
         """Call it on the thread of the loop: proof that the loop goes round."""
@@ -115,14 +129,24 @@ class SharedLoop:
             return loop
         with self._lock:
             if self._loop is None:
-                loop = asyncio.new_event_loop()
-                name = f"{PREFIX}-async"
-                threading.Thread(target=_turn, args=(loop,), name=name, daemon=True).start()
-                self._loop = loop
+                self._loop = _turning()
             return self._loop
 
 
+def _turning() -> asyncio.AbstractEventLoop:
+    """A new loop, on a new thread. Raises if the machine has no more files or threads."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=_turn, args=(loop,), name=f"{PREFIX}-async", daemon=True)
+    try:
+        thread.start()
+    except BaseException:
+        loop.close()
+        raise
+    return loop
+
+
 def _turn(loop: asyncio.AbstractEventLoop) -> None:
+    share_thread()
     asyncio.set_event_loop(loop)
     while True:
         try:

@@ -8,8 +8,9 @@ from functools import partial
 from typing import Any
 
 from afl.clock import Clock
+from afl.runtime.awaited import awaited_by, work_for
 from afl.work.attempts import Attempt, Attempts
-from afl.work.errors import TimedOut
+from afl.work.errors import was_cancelled
 from afl.work.isolation import Children
 from afl.work.pool import PREFIX, Pool
 from afl.work.source import InProcess, InThread, OnLoop
@@ -36,6 +37,8 @@ class Execution:
         self._may_begin = may_begin
         self._began = began
         self._ended = ended
+        #: Who waits for all that is done here.
+        self._runs = awaited_by()
         #: What runs now, also for nobody.
         self._doing = Attempts(clock)
         #: That part of it which waits on the shared loop.
@@ -128,6 +131,7 @@ class Execution:
         self._do(attempt, call)
 
     def _do(self, attempt: Attempt, call: Callable[[], Any]) -> None:
+        work_for(self._runs)
         result, error = None, None
         try:
             if not self._begin(attempt):
@@ -143,6 +147,7 @@ class Execution:
         from afl.work.event_loop import is_cancellation, shared_loop
 
         async def call() -> Any:
+            work_for(self._runs)
             if self._begin(attempt):
                 return await how.call(attempt)
             return None
@@ -153,7 +158,7 @@ class Execution:
             if attempt.started is None and (error is None or is_cancelled):
                 return  # it was withdrawn
             if is_cancelled and attempt.cancellation.is_set():
-                error = TimedOut(f"{attempt.label} was cancelled: its worker seemed to hang")
+                error = was_cancelled(attempt.label)
             self._end(attempt, result, error)
 
         self._looping.add(attempt)

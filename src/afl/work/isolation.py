@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -20,6 +22,9 @@ from afl.work.errors import ProcessDied
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 
+#: How often to look whether a process that says nothing is still there.
+_LOOK_MS = 500
+
 #: Hears what the work says while it runs: a kind, and a value.
 Listener = Callable[[str, Any], object]
 
@@ -33,6 +38,24 @@ class FailedThere(AflError):  # noqa: N818 - what happened is what people read
 
 class NeverBegun(ProcessDied):
     """The process was gone before it looked at the work."""
+
+
+class _Answers(io.FileIO):
+    """What a process says. It ends with the process, although others may keep the pipe open that
+    it has forked."""
+
+    def __init__(self, pipe: int, is_alive: Callable[[], bool]) -> None:
+        super().__init__(pipe, "rb")
+        self._is_alive = is_alive
+        self._poll = select.poll()
+        self._poll.register(pipe, select.POLLIN)
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._poll.poll(_LOOK_MS):
+            # What it said last may have come in between.
+            if not self._is_alive() and not self._poll.poll(0):
+                return 0
+        return super().readinto(buffer)
 
 
 class Child:
@@ -58,7 +81,7 @@ class Child:
             raise
         _close(given)
         self._requests = os.fdopen(requests, "wb")
-        self._answers = os.fdopen(answers, "rb")
+        self._answers = io.BufferedReader(_Answers(answers, self.is_alive))
         # Nothing is ever written: its end is that of this process, and the kernel tells it.
         self._line = os.fdopen(line, "wb", buffering=0)
         self._lock = threading.Lock()
@@ -95,8 +118,9 @@ class Child:
         """End it now, with all that it started. May be called again, from any thread."""
         with self._lock:
             if not self._is_over:
-                # Before anybody waits for it: until then its number is nobody else's.
-                with suppress(ProcessLookupError):
+                # Before anybody waits for it: until then its number is nobody else's. What has
+                # another user by now is out of reach.
+                with suppress(ProcessLookupError, PermissionError):
                     os.killpg(self._process.pid, signal.SIGKILL)
 
     def close(self) -> None:

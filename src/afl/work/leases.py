@@ -58,7 +58,11 @@ class LeaseKeeper:
     def _keep(self) -> None:
         pause = self._interval_s
         while not self._clock.wait(self._is_over, pause):
-            pause = self.renew()
+            try:
+                pause = self.renew()
+            except Exception:  # a defect; without this thread, all leases would lapse
+                _log.exception("renewal_disturbed")
+                pause = self._interval_s
 
     def renew(self) -> float:
         """One round; seconds until the next one."""
@@ -66,12 +70,13 @@ class LeaseKeeper:
         asked_at = self._asks_since = self._clock.monotonic()
         try:
             kept = self._source.extend([each.work for each in held]) if held else ()
+            answers = list(zip(held, kept, strict=True))
         except Exception as error:  # nothing that the source does may end this thread
             return self._not_renewed(held, error)
         finally:
             self._asks_since = None
         self._failures = 0
-        for attempt, is_kept in zip(held, kept, strict=True):
+        for attempt, is_kept in answers:
             if is_kept:
                 attempt.renewed_at = asked_at
             else:

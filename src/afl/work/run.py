@@ -56,6 +56,8 @@ class ConsumerRun(Generic[W]):
         #: Claims no more, and starts nothing that it has not begun.
         self._is_stopping = False
         self._has_no_more_polls = False
+        #: Whether the source has answered a claim.
+        self.is_answered = False
         self._is_checkpointed = threading.Event()
         self._failure: Exception | None = None
         self.attempts = Attempts(self._clock)
@@ -90,6 +92,8 @@ class ConsumerRun(Generic[W]):
 
     def go(self, max_iterations: int | None) -> None:
         """Raises what keeps the source from working, after all has come to rest."""
+        # Who counts polls may want each of them to wait, the first one too.
+        self.is_answered = max_iterations is not None
         try:
             self._keeper.start()
             self._recorder.start()
@@ -135,6 +139,7 @@ class ConsumerRun(Generic[W]):
         except StoreUnavailable as error:
             self._unavailable(error)
             return True
+        self.is_answered = True
         self._report.available()
         self._beat()
         self._take(works, asked_at)
@@ -151,6 +156,9 @@ class ConsumerRun(Generic[W]):
         if len(self.attempts) >= self._options.concurrency:
             self._clock.wait(self._news, self._options.poll_interval_s)
             self._execution.try_again()
+            if self._execution.has_loop_work:
+                # Calls may wait there for long. Threads that are all blocked give no such sign.
+                self._beat()
         self._wants_room = False
 
     def _unavailable(self, error: StoreUnavailable) -> None:
@@ -175,7 +183,11 @@ class ConsumerRun(Generic[W]):
         if self._is_to_stop():
             self._returns.give_back([each for each in attempts if each.withdraw()])
             return
-        self._execution.start([each for each in attempts if self._has_job(each)])
+        try:
+            self._execution.start([each for each in attempts if self._has_job(each)])
+        except Exception as error:
+            # No event loop can be made here, say: given back, it can be done elsewhere.
+            self._fail(error)
 
     def _let_go(self, works: Sequence[W]) -> None:
         """Nobody knows whether these are still ours: the answer took longer than a lease. Given

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime, timedelta
 
 import msgspec
@@ -57,6 +58,36 @@ def test_the_earliest_deadline_holds() -> None:
 def test_a_budget_with_which_nothing_could_be_done_is_refused(name: str) -> None:
     with pytest.raises(UsageError, match=f"{name} is 0"):
         TurnBudget(**{name: 0})
+
+
+@pytest.mark.parametrize("name", ["max_tokens", "max_cost", "max_calls", "max_seconds"])
+def test_a_limit_that_is_no_number_is_refused(name: str) -> None:
+    with pytest.raises(UsageError, match=f"{name} is nan"):
+        TurnBudget(**{name: math.nan})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["max_tokens", "max_cost", "max_calls", "max_seconds"])
+def test_an_infinite_limit_is_none(name: str) -> None:
+    """As it also travels: JSON has no infinity."""
+    assert TurnBudget(**{name: math.inf}) == TurnBudget()  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("seconds", [1e12, 1e300])
+def test_a_time_that_no_calendar_has_is_refused(seconds: float) -> None:
+    with pytest.raises(UsageError, match="expected at most 1e\\+11, or None"):
+        TurnBudget(max_seconds=seconds)
+
+
+def test_the_longest_time_of_a_budget_can_be_a_deadline() -> None:
+    seconds = TurnBudget(max_seconds=1e11).max_seconds
+    assert seconds is not None
+    assert Deadline.after(seconds).remaining() > 0
+
+
+@pytest.mark.parametrize("seconds", [1e12, math.inf, math.nan])
+def test_a_deadline_that_no_calendar_has_is_refused(seconds: float) -> None:
+    with pytest.raises(UsageError, match="no deadline: it is beyond the year 9999"):
+        Deadline.after(seconds, clock=FakeClock())
 
 
 def test_each_account_of_a_budget_is_a_fresh_one() -> None:

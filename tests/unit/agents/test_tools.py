@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from datetime import date
+from functools import partial
 from typing import Annotated, Any
 
 import pytest
 
 from afl.agents.errors import InvalidArguments
-from afl.agents.tools import content_of, tool_of
+from afl.agents.tools import content_of, tool, tool_of
 from afl.errors import UsageError
 
 
@@ -64,10 +65,10 @@ def test_a_coroutine_function_is_awaited_by_the_caller() -> None:
     async def add(a: int, b: int) -> int:
         return a + b
 
-    tool = tool_of(add, name="plus")
-    assert tool.is_async
-    assert tool.name == "plus"
-    assert asyncio.run(tool.call({"a": 1, "b": 2})) == 3
+    plus = tool_of(add, name="plus")
+    assert plus.is_async
+    assert plus.name == "plus"
+    assert asyncio.run(plus.call({"a": 1, "b": 2})) == 3
 
 
 def test_a_parameter_without_a_type_takes_anything() -> None:
@@ -77,16 +78,69 @@ def test_a_parameter_without_a_type_takes_anything() -> None:
     assert tool_of(show).call({"value": [1, {"a": None}]}) == [1, {"a": None}]
 
 
+class Bell:
+    """Rings."""
+
+    def __call__(self, times: Annotated[int, "how often"], tone: str = "low") -> str:
+        return f"{tone} {times}"
+
+
+def test_an_object_that_can_be_called_is_a_tool() -> None:
+    bell = tool_of(Bell(), name="ring")
+    assert bell.spec.description == "Rings."
+    times = {"type": "integer", "description": "how often"}
+    assert bell.spec.schema["properties"]["times"] == times
+    assert bell.call({"times": 2}) == "low 2"
+
+
+@tool(idempotent=True)
+def charge(customer: str, amount: int, note: str = "") -> list[Any]:
+    """Charge a customer."""
+    return [customer, amount, note]
+
+
+@pytest.mark.parametrize(
+    "bound", [partial(charge, "ann"), partial(charge, customer="ann")], ids=["by place", "by name"]
+)
+def test_what_is_given_beforehand_is_not_for_the_model(bound: Any) -> None:
+    made = tool_of(bound)
+    assert (made.name, made.spec.description) == ("charge", "Charge a customer.")
+    assert list(made.spec.schema["properties"]) == ["amount", "note"]
+    assert made.call({"amount": 3, "customer": "bob"}) == ["ann", 3, ""]
+    assert made.policy.idempotent
+
+
+def test_what_is_given_beforehand_need_not_be_json() -> None:
+    def find(place: object, what: str) -> bool:
+        return place is here and bool(what)
+
+    here = object()
+    assert tool_of(partial(find, place=here), name="find").call({"what": "it"}) is True
+
+
 def star(*names: str) -> None: ...
 def stars(**names: str) -> None: ...
 def positional(name: str, /) -> None: ...
 def strange(value: complex) -> None: ...
+def unknown(value: Nowhere) -> None: ...  # type: ignore[name-defined] # noqa: F821
+def broken(value: "no type") -> None: ...  # type: ignore[valid-type] # noqa: F722
 
 
-@pytest.mark.parametrize("function", [star, stars, positional, strange])
+@pytest.mark.parametrize("function", [star, stars, positional, strange, unknown, broken])
 def test_what_a_model_cannot_call_is_no_tool(function: Any) -> None:
     with pytest.raises(UsageError, match=f"the tool {function.__name__}|of the tool"):
         tool_of(function)
+
+
+@pytest.mark.parametrize("thing", [max, 5], ids=repr)
+def test_what_says_nothing_about_its_parameters_is_no_tool(thing: Any) -> None:
+    with pytest.raises(UsageError, match="of the tool odd are not known"):
+        tool_of(thing, name="odd")
+
+
+def test_what_has_no_name_needs_one() -> None:
+    with pytest.raises(UsageError, match="give it one with name="):
+        tool_of(Bell())
 
 
 @pytest.mark.parametrize("name", ["a b", "ä", "x" * 65, "a.b"])
@@ -101,3 +155,28 @@ def test_a_model_reads_results_as_text_or_json() -> None:
     assert content_of(Filter("t")) == '{"tag":"t","newest_first":true}'
     assert content_of(None) == "null"
     assert content_of(1j) == "1j"
+
+
+class Mute:
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+def circle() -> list[Any]:
+    made: list[Any] = []
+    made.append(made)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("result", "told"),
+    [
+        ("half \ud83d of it", "half \\ud83d of it"),
+        (["\udcff.txt"], "['\\udcff.txt']"),
+        (circle(), "[[...]]"),
+        (Mute(), "a Mute, which cannot be written as text"),
+    ],
+    ids=["text", "list", "circle", "mute"],
+)
+def test_whatever_a_tool_returned_a_model_can_read_something(result: Any, told: str) -> None:
+    assert content_of(result) == told

@@ -80,6 +80,11 @@ def test_waits_grow_with_the_deliveries() -> None:
         {"max_delivery_count": 0},
         {"max_delivery_count": 200},
         {"backoff": Backoff(maximum=50_000)},
+        {"include_errors": ValueError},
+        {"exclude_errors": OSError},
+        {"include_errors": [ValueError()]},
+        {"include_errors": "ValueError"},
+        {"exclude_errors": iter([OSError])},
     ],
 )
 def test_a_policy_that_cannot_be_is_refused(policy: dict[str, object]) -> None:
@@ -139,6 +144,14 @@ def test_a_mailbox_for_dead_letters_gets_the_record(events: list[Event]) -> None
     assert message.is_finalized
     assert mailbox.depth() == (0, 0, 0)
     assert [type(each) for each in events] == [MessageDeadLettered]
+
+
+def test_a_mailbox_for_dead_letters_gets_any_error() -> None:
+    target: InMemoryMailbox[DeadLetter[str], None] = InMemoryMailbox("dead", body_type=DeadLetter)
+    mailbox: InMemoryMailbox[str, str] = InMemoryMailbox("requests")
+    give_up(mailbox, received(mailbox), ValueError("half \ud800"), DLQPolicy(mailbox=target))
+    (letter,) = target.receive()
+    assert letter.body.last_error == "half ?"
 
 
 def test_a_full_mailbox_for_dead_letters_loses_nothing(events: list[Event]) -> None:

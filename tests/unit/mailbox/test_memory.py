@@ -5,7 +5,9 @@ from __future__ import annotations
 import gc
 import threading
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
+from queue import SimpleQueue
 
 import pytest
 
@@ -19,6 +21,7 @@ from afl.mailbox import (
     SerializationError,
 )
 from afl.mailbox.box import Entry
+from afl.testing.contracts.mailbox.exam import Background
 
 
 class Thing:
@@ -139,6 +142,37 @@ def test_a_closed_mailbox_can_be_looked_at() -> None:
     with pytest.raises(MailboxClosedError):
         mailbox.send("b")
     assert mailbox.purge() == 1
+
+
+class Watching(FakeClock):
+    """Remembers for how long others sleep."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sleeps: SimpleQueue[float | None] = SimpleQueue()
+
+    def wait_for(
+        self,
+        condition: threading.Condition,
+        predicate: Callable[[], bool],
+        timeout: float | None = None,
+    ) -> bool:
+        self.sleeps.put(timeout)
+        return super().wait_for(condition, predicate, timeout)
+
+
+def test_who_waits_hears_that_a_message_comes_back_earlier() -> None:
+    clock = Watching()
+    mailbox: InMemoryMailbox[str, None] = InMemoryMailbox(clock=clock)
+    mailbox.send("a")
+    (message,) = mailbox.receive(visibility_timeout=30)
+    waiter = Background(lambda: mailbox.wait(60), patience_s=20)
+    assert clock.sleeps.get(timeout=20) == 30
+    message.nack(visibility_timeout=5)
+    assert clock.sleeps.get(timeout=20) == 5
+    clock.wait_for_waiters(1)
+    clock.advance(5)
+    assert waiter.answer() is True
 
 
 def test_mailboxes_start_no_threads() -> None:

@@ -80,8 +80,34 @@ def test_a_resolver_can_open_mailboxes_at_another_url(url: str, tmp_path: Path) 
         (message,) = requests.receive()
         message.reply("b")
         assert replies.receive()[0].body == "b"
-        assert message.reply_to is not None
-        message.reply_to.close()
+        message.acknowledge()
+
+
+def test_a_resolver_opens_no_mailbox_for_each_message_and_closes_all(
+    url: str, tmp_path: Path
+) -> None:
+    elsewhere = f"sqlite:///{tmp_path}/elsewhere.db"
+    resolver = CompositeResolver({}, UrlMailboxFactory(elsewhere))
+    found = set()
+    with open_mailbox(url, "requests", reply_resolver=resolver) as requests:
+        with open_mailbox(elsewhere, "replies") as replies:
+            for each in range(5):
+                requests.send(each, reply_to=replies)
+        for message in requests.receive(max_messages=5):
+            found.add(id(message.reply_to))
+            message.reply(message.body)
+            message.acknowledge()
+        assert len(found) == 1
+        assert (tmp_path / "elsewhere.db-wal").exists()
+    # It goes with the last who has the file open.
+    assert not (tmp_path / "elsewhere.db-wal").exists()
+    with open_mailbox(elsewhere, "replies") as replies:
+        assert replies.approximate_count() == 5
+
+
+def test_factories_of_one_url_are_equal() -> None:
+    assert UrlMailboxFactory("memory:") == UrlMailboxFactory("memory:")
+    assert repr(UrlMailboxFactory("memory:")) == "UrlMailboxFactory(url='memory:')"
 
 
 @pytest.mark.parametrize("wrong", ["", "afl.db", "mongodb://host/db", "kafka:", "C:\\afl.db"])

@@ -19,7 +19,7 @@ from tests.workers.shop import SENT, Aside, Shop, eventually, running
 
 from afl import telemetry
 from afl.clock import FakeClock
-from afl.errors import StoreMisused, StoreUnavailable
+from afl.errors import StoreClosed, StoreMisused, StoreUnavailable
 from afl.operations import runs
 from afl.runtime.entities import HandlerRegistration, ServerState, TaskState
 from afl.runtime.memory_store import MemoryStore
@@ -369,10 +369,24 @@ def test_who_cannot_read_its_registrations_is_not_ready_and_says_why(folder: Pat
         assert shop.outputs(shop.send()) == SENT
 
 
-def test_who_starts_on_a_closed_store_says_so(shop: Shop, runner: RegistryRunner) -> None:
+@pytest.mark.parametrize("start", [RegistryRunner.run, RegistryRunner.start])
+def test_who_starts_on_a_closed_store_says_so_and_ends(
+    shop: Shop, runner: RegistryRunner, start: Callable[[RegistryRunner], None]
+) -> None:
     shop.store.close()
-    with running(runner):
-        eventually(lambda: "store was closed" in (runner.unready_reason or ""))
+    with pytest.raises(StoreClosed, match="store was closed"):
+        Aside(lambda: start(runner)).join()
+    assert not runner.running
+
+
+def test_a_store_that_is_closed_with_the_stop_is_no_problem() -> None:
+    class Closing(MemoryStore):
+        def registrations_version(self) -> int:
+            stopped.request_stop()
+            raise StoreClosed("the store was closed")
+
+    stopped = runner_of(Shop(Closing()))
+    Aside(stopped.run).join()
 
 
 def test_a_note_that_cannot_be_written_keeps_no_handler_from_being_served(

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from tests.workers.shop import (
+    PATIENCE_S,
     PROGRAM,
     SENT,
     TEXT,
@@ -26,7 +27,8 @@ from tests.workers.shop import (
     weigh,
 )
 
-from afl.errors import ConfigurationError
+from afl import telemetry
+from afl.errors import ConfigurationError, UsageError
 from afl.runtime.agent import ToolRegistry
 from afl.runtime.agent_poller import AgentPoller
 from afl.runtime.entities import (
@@ -40,7 +42,7 @@ from afl.runtime.entities import (
     TaskDefinition,
     TaskState,
 )
-from afl.runtime.lifecycle import LoopGroup
+from afl.runtime.lifecycle import BaseLoop, LoopGroup
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.runner import RunnerConfig, RunnerService
 from afl.runtime.runner.__main__ import main
@@ -457,6 +459,143 @@ def test_a_stop_before_the_start_is_honoured(shop: Shop) -> None:
     service.stop()
     service.start()
     assert service.is_running is False
+
+
+class Idle(BaseLoop):
+    """What may run beside a service: it does nothing until it is stopped."""
+
+    def work(self, stop: threading.Event, **_options: Any) -> None:
+        stop.wait()
+
+
+def test_a_stop_before_the_start_is_honoured_by_what_runs_beside(shop: Shop) -> None:
+    service, beside = service_of(shop), Idle()
+    service.stop()
+    Aside(lambda: service.start(beside=[beside])).join()
+    assert not service.is_running
+    assert not beside.running
+
+
+def test_a_stop_while_it_starts_is_for_that_start_alone(shop: Shop) -> None:
+    service = service_of(shop)
+
+    def stop(event: telemetry.Event) -> None:
+        if isinstance(event, telemetry.PhaseChanged) and event.phase == "warmup":
+            service.request_stop()
+
+    unsubscribe = telemetry.subscribe(stop)
+    Aside(service.start).join()
+    unsubscribe()
+    assert shop.store.get_all_servers() == [], "it came to no run"
+    aside = started(service)
+    eventually(lambda: get(service, "/health/ready")[0] == 200)
+    service.stop()
+    aside.join()
+
+
+def test_a_second_start_is_refused_and_disturbs_nothing(shop: Shop) -> None:
+    service, beside = service_of(shop), Idle()
+    aside = Aside(lambda: service.start(beside=[beside]))
+    eventually(lambda: service.is_running and beside.running)
+    port = service.http_port
+    for again in (service.start, service.run):
+        with pytest.raises(UsageError, match="running already"):
+            again()
+    assert service.http_port == port > 0
+    assert service.is_running
+    assert beside.running
+    service.stop()
+    assert not beside.running
+    aside.join()
+
+
+def test_a_start_beside_a_run_in_a_group_is_refused_and_disturbs_nothing(shop: Shop) -> None:
+    service = service_of(shop)
+    group = LoopGroup([service], health_port=0, watchdog_threshold=None)
+    with running(group):
+        eventually(lambda: service.is_running)
+        port = service.http_port
+        with pytest.raises(UsageError, match="runs already"):
+            service.start()
+        assert service.http_port == port > 0
+        assert service.is_running
+
+
+def test_a_stop_does_not_wait_for_a_loop_that_was_left_behind() -> None:
+    is_asked, may_answer = threading.Event(), threading.Event()
+
+    class Hanging(MemoryStore):
+        def claim_tasks(self, *args: Any, **options: Any) -> Any:
+            is_asked.set()
+            may_answer.wait()
+            return super().claim_tasks(*args, **options)
+
+    service = service_of(Shop(Hanging()), shutdown_timeout_ms=100)
+    aside = started(service)
+    assert is_asked.wait(PATIENCE_S)
+    Aside(service.stop).join()
+    aside.join()
+    assert service.is_running
+    Aside(service.stop).join()  # nor does a later one
+    with pytest.raises(UsageError, match="runs already"):
+        service.start()
+    may_answer.set()
+    eventually(lambda: not service.is_running)
+
+
+@pytest.mark.parametrize("is_beside", [False, True])
+def test_whoever_it_waits_for_may_stop_it(shop: Shop, is_beside: bool) -> None:
+    """A tool of its own, or a handler of what runs beside it: there, a stop only asks."""
+
+    def last(payload: dict[str, Any]) -> dict[str, Any]:
+        service.stop()
+        return weigh(payload)
+
+    tools, poller = ToolRegistry(), AgentPoller(shop.store, shop.evaluator)
+    if is_beside:
+        poller.register("Weigh", last)
+    else:
+        tools.register("Weigh", last)
+    service = service_of(shop, tools)
+    run = shop.weigh_all("a")
+    Aside(lambda: service.start(beside=[poller])).join()
+    assert shop.outputs(run) == {"grams": [100]}
+
+
+def test_a_short_stop_leaves_time_to_finish(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
+    gate, tools = Gate(), ToolRegistry()
+    tools.register("Weigh", gate)
+    service = service_of(shop, tools, shutdown_timeout_ms=2500)
+    events: list[telemetry.Event] = []
+    unsubscribe = telemetry.subscribe(events.append)
+    aside = started(service)
+    run = shop.weigh_all("a")
+    gate.wait_begun()
+    service.request_stop()
+    eventually(lambda: "drain" in [getattr(each, "phase", "") for each in events])
+    gate.may_end.set()
+    aside.join()
+    unsubscribe()
+    assert shop.task(run).state == TaskState.COMPLETED
+    assert not [each for each in events if isinstance(each, telemetry.CheckpointRequested)]
+    assert not any(each.startswith("timings_contradict") for each in caplog.messages)
+
+
+def test_while_it_drains_it_is_live_and_not_ready(shop: Shop) -> None:
+    gate, tools = Gate(), ToolRegistry()
+    tools.register("Weigh", gate)
+    service = service_of(shop, tools)
+    aside = started(service)
+    shop.weigh_all("a")
+    gate.wait_begun()
+    service.request_stop()
+    assert get(service, "/health/ready") == (
+        503,
+        {"ok": False, "reasons": ["drain: asked to stop"]},
+    )
+    assert get(service, "/health")[0] == 200
+    gate.may_end.set()
+    aside.join()
 
 
 def test_a_stop_takes_no_longer_than_it_may(shop: Shop) -> None:

@@ -530,10 +530,13 @@ def test_who_got_all_that_it_asked_for_looks_only_now_and_then(bench: Bench, ask
     assert asked.were_told == [False, True, False, True]
 
 
-def test_who_got_less_than_it_asked_for_looks_the_next_time(bench: Bench, asked: Asked) -> None:
-    for limit in (1, 1, 7, 1, 1):
-        bench.source.claim(limit)
-    assert asked.were_told == [False, True, False, True, False]
+def test_who_gets_nothing_without_a_look_looks(bench: Bench, asked: Asked) -> None:
+    for limit in (1, 1, 7):
+        assert len(bench.source.claim(limit)) == limit
+    assert asked.were_told == [False, True, False]
+    assert bench.source.claim(1) == []
+    assert bench.source.claim(1) == []
+    assert asked.were_told[3:] == [True, False, False]
 
 
 def test_a_claim_of_many_always_looks(bench: Bench, asked: Asked) -> None:

@@ -373,12 +373,38 @@ def test_an_outage_is_told_and_waited_for() -> None:
     poller = poller_of(shop)
     store.problem = StoreUnavailable("locked by a backup")
     with running(poller):
-        eventually(lambda: poller.unready_reason)
-        assert "locked by a backup" in str(poller.unready_reason)
+        eventually(lambda: "locked by a backup" in str(poller.unready_reason))
         store.problem = None
         run = shop.send()
         assert shop.outputs(run) == SENT
         assert poller.unready_reason is None
+
+
+@pytest.mark.parametrize("call", ["claim_tasks", "beat_server"])
+def test_it_is_ready_once_its_store_has_answered_a_claim_and_not_before(
+    call: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the first one it says in the store that it is there: that may hang as well."""
+    store, is_asked, may_answer = MemoryStore(), threading.Event(), threading.Event()
+    answer = getattr(store, call)
+
+    def hang(*args: Any, **options: Any) -> Any:
+        is_asked.set()
+        assert may_answer.wait(PATIENCE_S)
+        return answer(*args, **options)
+
+    monkeypatch.setattr(store, call, hang)
+    poller = poller_of(Shop(store))
+    assert poller.unready_reason is None
+    for _ in range(2):  # the answers of one run say nothing about the next
+        with running(poller):
+            assert is_asked.wait(PATIENCE_S)
+            assert str(poller.unready_reason).startswith("starting")
+            may_answer.set()
+            eventually(lambda: poller.unready_reason is None)
+        assert poller.unready_reason is None
+        is_asked.clear()
+        may_answer.clear()
 
 
 def test_a_defect_ends_it_with_its_reason() -> None:
@@ -402,7 +428,7 @@ def test_an_operator_may_drain_a_worker_for_a_while(shop: Shop, gate: Gate) -> N
         run = shop.send()
         gate.wait_begun()
         assert shop.store.ask_server(poller.server_id, "drain")
-        eventually(lambda: poller.unready_reason)
+        eventually(lambda: "operator" in str(poller.unready_reason))
         eventually(lambda: server_of(shop, poller).phase == "drain")
         gate.may_end.set()
         eventually(lambda: poller.in_flight == 0)
@@ -439,24 +465,71 @@ def test_a_cancelled_run_tells_its_handlers(shop: Shop, gate: Gate) -> None:
         eventually(lambda: poller.leases_lost == 1)
 
 
-def test_a_cancelled_run_ends_its_asynchronous_handlers(shop: Shop) -> None:
-    begun, cancelled = threading.Event(), threading.Event()
+class Endless:
+    """A handler that waits for ever: it is a coroutine function, or it gives a coroutine."""
 
-    async def weigh_for_ever(payload: dict[str, Any]) -> None:
-        begun.set()
+    def __init__(self) -> None:
+        self.begun, self.cancelled = threading.Event(), threading.Event()
+
+    async def weigh(self, payload: dict[str, Any]) -> None:
+        self.begun.set()
         try:
             await asyncio.sleep(3600)
         except asyncio.CancelledError:
-            cancelled.set()
+            self.cancelled.set()
             raise
 
-    poller = poller_of(shop, weigh=weigh_for_ever, lease_ms=90)
+    def give(self, payload: dict[str, Any]) -> Any:
+        return self.weigh(payload)
+
+
+@pytest.fixture(params=["function", "coroutine"])
+def endless(request: pytest.FixtureRequest) -> tuple[Endless, Any]:
+    endless = Endless()
+    return endless, endless.give if request.param == "function" else endless.weigh
+
+
+def test_a_cancelled_run_ends_its_asynchronous_handlers(
+    shop: Shop, endless: tuple[Endless, Any]
+) -> None:
+    work, handler = endless
+    poller = poller_of(shop, weigh=handler, lease_ms=90)
     with running(poller):
         run = shop.send()
-        assert begun.wait(PATIENCE_S)
+        assert work.begun.wait(PATIENCE_S)
         shop.evaluator.cancel(run)
-        assert cancelled.wait(PATIENCE_S)
+        assert work.cancelled.wait(PATIENCE_S)
         eventually(lambda: poller.in_flight == 0)
+
+
+def test_the_end_of_a_drain_ends_asynchronous_handlers(
+    shop: Shop, endless: tuple[Endless, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    work, handler = endless
+    poller = poller_of(shop, weigh=handler, drain_timeout_ms=1)
+    started = Aside(poller.start)
+    run = shop.send()
+    assert work.begun.wait(PATIENCE_S)
+    poller.stop()
+    started.join()
+    assert work.cancelled.is_set()
+    assert shop.task(run).state == TaskState.PENDING
+    assert not any(each.startswith("thread_abandoned") for each in caplog.messages)
+
+
+def test_an_asynchronous_handler_that_the_watchdog_has_cancelled_has_failed(
+    shop: Shop, endless: tuple[Endless, Any]
+) -> None:
+    work, handler = endless
+    poller = poller_of(shop, weigh=handler)
+    with running(poller):
+        run = shop.send()
+        assert work.begun.wait(PATIENCE_S)
+        poller.rescue(StallStage.CANCELLED)
+        eventually(lambda: shop.task(run).state == TaskState.FAILED)
+    error = shop.task(run).error
+    assert error is not None
+    assert error["message"].endswith("shop.Weigh was cancelled: its worker seemed to hang")
 
 
 @pytest.mark.parametrize("stage", [StallStage.CANCELLED, StallStage.FORCED])

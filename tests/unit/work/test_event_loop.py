@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import threading
+from collections.abc import Callable
+from queue import Queue
 from typing import Any
 
 import pytest
@@ -117,6 +120,58 @@ def test_a_thread_can_wait_for_what_is_awaited_there() -> None:
     assert loop.run(give(3)) == 3
     with pytest.raises(LookupError, match="no"):
         loop.run(fail())
+
+
+def test_who_waits_for_it_on_a_thread_can_be_told_how_to_cancel_it() -> None:
+    has_begun, cancels = threading.Event(), Queue[Callable[[], None]]()
+
+    async def wait() -> None:
+        has_begun.set()
+        await asyncio.sleep(3600)
+
+    def cancel() -> None:
+        assert has_begun.wait(PATIENCE_S)
+        cancels.get(timeout=PATIENCE_S)()
+
+    cancelling = threading.Thread(target=cancel)
+    cancelling.start()
+    with pytest.raises(asyncio.CancelledError):
+        SharedLoop().run(wait(), cancels.put)
+    cancelling.join()
+
+
+def test_what_is_cancelled_before_it_is_awaited_is_never_begun_and_warns_of_nothing() -> None:
+    async def begin() -> None:
+        pytest.fail("it was cancelled")
+
+    def cancel(stop: Callable[[], None]) -> None:
+        stop()
+        may_go_on.set()
+
+    loop, may_go_on = SharedLoop(), threading.Event()
+    loop.call_soon(lambda: may_go_on.wait(PATIENCE_S))
+    with pytest.raises(asyncio.CancelledError):
+        loop.run(begin(), cancel)
+    gc.collect()
+
+
+@pytest.mark.parametrize("what", ["files", "threads"])
+def test_a_machine_without_room_for_the_loop_says_so_and_a_later_call_begins(
+    monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    loop, error = SharedLoop(), OSError("no more files")
+
+    def refuse(*_anything: object) -> None:
+        raise error
+
+    with monkeypatch.context() as patch:
+        if what == "files":
+            patch.setattr(asyncio, "new_event_loop", refuse)
+        else:
+            patch.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(OSError, match="no more files"):
+            loop.start(lambda: pytest.fail("nobody waits for it"), Heard())
+    assert loop.run(give(3)) == 3
 
 
 @pytest.mark.parametrize("disturb", ["stop", "exit"])

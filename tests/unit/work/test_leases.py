@@ -110,6 +110,31 @@ def test_after_a_long_sleep_the_source_is_asked_before_anything_is_given_up(kept
     assert kept.lost == []
 
 
+def test_a_source_that_answers_for_too_few_has_renewed_none(kept: Kept) -> None:
+    kept.box.extend = lambda works: [True] * (len(works) - 1)  # type: ignore[method-assign]
+    kept.clock.advance(7)
+    assert kept.keeper.renew() == 0.5
+    assert [each.renewed_at for each in kept.held] == [0, 0]
+
+
+def test_its_thread_outlives_whatever_is_raised_by_those_who_hear_of_a_loss(kept: Kept) -> None:
+    """Without it, the leases of all others would lapse."""
+
+    def refuse(attempt: Attempt) -> None:
+        kept.lost.append(attempt)
+        raise PermissionError("not yours")
+
+    keeper = LeaseKeeper(kept.box, lambda: kept.held, refuse, kept.clock)
+    kept.box.steal("one")
+    keeper.start()
+    for count in (1, 2, 3):
+        kept.clock.wait_for_waiters(1)
+        kept.clock.advance(10)
+        kept.box.wait_for_extensions(count)
+    keeper.stop(PATIENCE_S)
+    assert len(kept.lost) == 3
+
+
 def test_its_thread_renews_until_it_is_stopped(kept: Kept) -> None:
     kept.keeper.start()
     for count in (1, 2, 3):

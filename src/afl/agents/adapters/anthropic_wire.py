@@ -18,6 +18,8 @@ from afl.agents.model import (
     ToolSpec,
     Usage,
 )
+from afl.agents.text import readable
+from afl.error_text import storable
 
 _STOPS = {
     "end_turn": StopReason.END,
@@ -48,7 +50,8 @@ def arguments_of(request: ModelRequest) -> dict[str, Any]:
         arguments["tool_choice"] = {"type": "any"}
     elif request.must_use is not None:
         arguments["tool_choice"] = {"type": "tool", "name": request.must_use}
-    return arguments
+    # Text that is no Unicode cannot be sent, and would end a turn whose tools have acted.
+    return {name: readable(value) for name, value in arguments.items()}
 
 
 def answer_of(message: Any) -> ModelAnswer:
@@ -100,9 +103,9 @@ def _block(part: Part) -> dict[str, Any]:
 
 def _part(block: Any) -> Part:
     if block.type == "text":
-        return Text(block.text)
+        return Text(storable(block.text))
     if block.type == "tool_use":
-        return ToolCall(block.id, block.name, block.input)
+        return ToolCall(block.id, block.name, readable(block.input))
     return Opaque(block.model_dump(mode="json", exclude_unset=True))
 
 

@@ -80,6 +80,8 @@ class RedisServer(Held):
         the rest."""
         connection = self._lent()
         try:
+            if not _is_ready(connection):
+                connection.disconnect()  # it connects again when it is used
             connection.send_command(*command)
             return connection.read_response()
         finally:
@@ -87,12 +89,9 @@ class RedisServer(Held):
 
     def _lent(self) -> Any:
         try:
-            connection = self._at_hand.pop()
+            return self._at_hand.pop()
         except IndexError:
             return self._client.connection_pool.get_connection()
-        if not _is_ready(connection):
-            connection.disconnect()  # it connects again when it is used
-        return connection
 
     def _give_back(self, connection: Any) -> None:
         if self._at_hand:
@@ -162,7 +161,8 @@ def open_redis(address: str | redis.Redis, *, clock: Clock = SYSTEM_CLOCK) -> Re
 
 
 def _is_ready(connection: Any) -> bool:
-    """Whether it is idle and open, as far as one can see from here."""
+    """Whether it is idle and open, as far as one can see from here. One that has closed itself
+    connects again for this; raises TimeoutError if the server is silent then."""
     try:
         return not connection.can_read()
     except redis.exceptions.ConnectionError:

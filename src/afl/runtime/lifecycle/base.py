@@ -64,7 +64,7 @@ class BaseLoop(ABC):
     def shutdown(self, *, timeout: float = 30.0) -> bool:
         """Ask for the stop and wait for it; whether it has ended.
 
-        On the loop's own thread it only asks, and says False.
+        Called by the loop itself, also by its handlers, it only asks, and says False.
         """
         return self._runs.shutdown(timeout)
 

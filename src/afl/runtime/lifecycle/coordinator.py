@@ -7,6 +7,7 @@ calls the callbacks. The second signal says that it is urgent, the third that no
 from __future__ import annotations
 
 import atexit
+import os
 import signal
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -30,6 +31,8 @@ _LAST_CALLS_S = 5.0
 
 Callback = Callable[[], object]
 OnReplaced = Callable[[Replaced], object]
+
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class Urgency(IntEnum):
@@ -72,6 +75,9 @@ class ShutdownCoordinator:
         self._watch: HandlerWatch | None = None
         #: Threads on which callbacks are called.
         self._calling: list[threading.Thread] = []
+        #: How many groups use it, and whether it was made for them: then the last one resets it.
+        self._borrowers = 0
+        self._is_for_groups = False
         start_aside()
 
     # The one of the process
@@ -80,7 +86,7 @@ class ShutdownCoordinator:
     def install(
         cls,
         *,
-        signals: Sequence[signal.Signals] = (signal.SIGTERM, signal.SIGINT),
+        signals: Sequence[signal.Signals] = _SIGNALS,
         on_replaced: OnReplaced | None = None,
         chain: bool = False,
         clock: Clock = SYSTEM_CLOCK,
@@ -93,13 +99,7 @@ class ShutdownCoordinator:
         Raises UsageError off the main thread, unless all signals are handled already.
         """
         with cls._instance_lock:
-            coordinator = cls._instance or cls(clock=clock)
-            coordinator._take(signals, on_replaced, chain)
-            if cls._instance is None:
-                atexit.register(coordinator._let_callbacks_end)
-            # Last: whoever finds it finds it with its handlers.
-            cls._instance = coordinator
-            return coordinator
+            return cls._install(signals, on_replaced, chain, clock)
 
     @classmethod
     def get(cls) -> ShutdownCoordinator | None:
@@ -113,8 +113,39 @@ class ShutdownCoordinator:
         with cls._instance_lock:
             coordinator, cls._instance = cls._instance, None
         if coordinator is not None:
-            atexit.unregister(coordinator._let_callbacks_end)
             coordinator._leave()
+
+    # The same, as long as groups run
+
+    @classmethod
+    def borrow(cls, on_replaced: OnReplaced | None, clock: Clock) -> ShutdownCoordinator | None:
+        """The coordinator of this process, to be given back. If nobody has installed it, it is
+        installed until the last who borrowed it gives it back.
+
+        None where handlers cannot be installed, off the main thread, and nobody has done it before.
+        """
+        with cls._instance_lock:
+            coordinator = found = cls._instance
+            if found is None or on_replaced is not None:
+                try:
+                    coordinator = cls._install(_SIGNALS, on_replaced, False, clock)
+                except UsageError as error:
+                    _log.warning("signals_not_handled", reason=str(error))
+            if coordinator is not None:
+                coordinator._borrowers += 1
+                coordinator._is_for_groups = coordinator._is_for_groups or found is None
+            return coordinator
+
+    def give_back(self) -> None:
+        """Once for each `borrow`."""
+        cls = type(self)
+        with cls._instance_lock:
+            self._borrowers -= 1
+            is_last = self._is_for_groups and not self._borrowers and cls._instance is self
+            if is_last:
+                cls._instance = None
+        if is_last:
+            self._leave()
 
     # For those who want to know
 
@@ -171,6 +202,23 @@ class ShutdownCoordinator:
 
     # Signals
 
+    @classmethod
+    def _install(
+        cls,
+        signals: Iterable[signal.Signals],
+        on_replaced: OnReplaced | None,
+        chain: bool,
+        clock: Clock,
+    ) -> ShutdownCoordinator:
+        """With the lock of the instance held."""
+        coordinator = cls._instance or cls(clock=clock)
+        coordinator._take(signals, on_replaced, chain)
+        if cls._instance is None:
+            atexit.register(coordinator._let_callbacks_end)
+        # Last: whoever finds it finds it with its handlers.
+        cls._instance = coordinator
+        return coordinator
+
     def _take(
         self, signals: Iterable[signal.Signals], on_replaced: OnReplaced | None, chain: bool
     ) -> None:
@@ -187,6 +235,7 @@ class ShutdownCoordinator:
             self._watch.start()
 
     def _leave(self) -> None:
+        atexit.unregister(self._let_callbacks_end)
         self._stop_watch()
         self._socket.close()
         self._handlers.restore()
@@ -271,26 +320,24 @@ class ShutdownCoordinator:
         for each in due:
             _isolated(each.callback)
 
+    # Forks
+
+    @classmethod
+    def _forget_in_child(cls) -> None:
+        """A forked child is another process: who is to be told of its stop is yet to register. Its
+        locks are new, since nobody there releases those that were held."""
+        cls._instance_lock = threading.Lock()
+        coordinator, cls._instance = cls._instance, None
+        if coordinator is not None:
+            coordinator._lock = threading.Lock()
+            coordinator._entries = ()
+
+
+os.register_at_fork(after_in_child=ShutdownCoordinator._forget_in_child)
+
 
 def _isolated(callback: Callback) -> None:
     try:
         callback()
     except Exception:
         _log.exception("shutdown_callback_failed", callback=repr(callback))
-
-
-def installed_if_possible(
-    on_replaced: OnReplaced | None, clock: Clock
-) -> tuple[ShutdownCoordinator | None, bool]:
-    """The coordinator of this process, and whether this call made it.
-
-    None where handlers cannot be installed, off the main thread, and nobody has done it before.
-    """
-    found = ShutdownCoordinator.get()
-    if found is not None and on_replaced is None:
-        return found, False
-    try:
-        return ShutdownCoordinator.install(on_replaced=on_replaced, clock=clock), found is None
-    except UsageError as error:
-        _log.warning("signals_not_handled", reason=str(error))
-        return found, False

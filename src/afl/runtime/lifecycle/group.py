@@ -11,7 +11,7 @@ from afl.clock import SYSTEM_CLOCK, Clock
 from afl.errors import UsageError
 from afl.runtime.dependencies import Dependency, WarmupStep, as_dependency, as_step
 from afl.runtime.health import Report
-from afl.runtime.lifecycle.coordinator import OnReplaced
+from afl.runtime.lifecycle.coordinator import OnReplaced, Urgency
 from afl.runtime.lifecycle.group_run import GroupRun
 from afl.runtime.lifecycle.runnable import Runnable
 from afl.runtime.lifecycle.runs import LoopRuns
@@ -122,20 +122,33 @@ class LoopGroup:
         self._runs.request_stop()
 
     def shutdown(self, *, timeout: float | None = None) -> bool:
-        """Stop all loops and wait; whether all of them have ended.
+        """Stop all loops and wait; whether all of them have ended, also those that were started
+        without the group.
 
         Waits as long as the drain takes, or `timeout` seconds. A timeout beyond the drain deadline
-        prolongs the drain; a shorter one ends only this wait. Called by one of the loops it only
-        asks, and says False.
+        prolongs the drain; a shorter one ends only this wait. Called by one of the loops, or by a
+        handler of theirs, it only asks, and says False.
         """
         run = self._run
-        if run is not None and run.is_own_thread():
-            self.request_stop()
-            return False
-        if run is not None and self.running and timeout is not None:
+        waits = self.running and not self._runs.is_awaiting_caller()
+        if run is not None and waits and timeout is not None:
             run.allow(timeout)
-        has_ended = self._runs.shutdown(self._longest_drain() if timeout is None else timeout)
-        return has_ended and not self.abandoned
+        patience = self._longest_drain() if timeout is None else timeout
+        ends_at = self._clock.monotonic() + patience
+        has_ended = self._runs.shutdown(patience)
+        return has_ended and not self.abandoned and self._stop_others(ends_at)
+
+    def _stop_others(self, ends_at: float) -> bool:
+        """Loops that run without this group: ask them all, then wait for each."""
+        others = [each for each in self.loops if each.running]
+        for each in others:
+            getattr(each, "request_stop", lambda: None)()
+        # Each is asked, also behind one that has not ended.
+        ended = [self._shut_down(each, ends_at) for each in others]
+        return all(ended)
+
+    def _shut_down(self, loop: Runnable, ends_at: float) -> bool:
+        return loop.shutdown(timeout=max(ends_at - self._clock.monotonic(), 0.0))
 
     def _longest_drain(self) -> float:
         times = self._settings.drain_times
@@ -157,11 +170,29 @@ class LoopGroup:
         run.pause(is_paused)
         telemetry.emit(telemetry.DrainModeChanged(at=self._clock.now(), is_on=is_paused))
 
+    def checkpoint(self) -> None:
+        """The time of the group that this one is in is over: have saved what is unfinished."""
+        run = self._run
+        if run is not None and self.running:
+            run.ask(Urgency.CHECKPOINT, "asked to save now")
+
     # How it stands
 
     @property
     def running(self) -> bool:
         return self._runs.is_running
+
+    @property
+    def in_flight(self) -> int:
+        """Pieces of work that the loops have in hand, as far as they say so."""
+        run = self._run
+        return 0 if run is None else sum(each.in_flight or 0 for each in run.members)
+
+    @property
+    def unready_reason(self) -> str | None:
+        """What `ready` says, for the group that this one is in."""
+        report = self.ready()
+        return None if report.ok else "; ".join(report.reasons)
 
     @property
     def heartbeat(self) -> None:

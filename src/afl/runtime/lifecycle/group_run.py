@@ -14,11 +14,7 @@ from afl import telemetry
 from afl.log import get_logger
 from afl.runtime.dependencies import Dependency, Probe, WarmupStep, problems_of
 from afl.runtime.health import HealthServer
-from afl.runtime.lifecycle.coordinator import (
-    ShutdownCoordinator,
-    Urgency,
-    installed_if_possible,
-)
+from afl.runtime.lifecycle.coordinator import ShutdownCoordinator, Urgency
 from afl.runtime.lifecycle.drain import Drain, Pressure
 from afl.runtime.lifecycle.measures import Measures
 from afl.runtime.lifecycle.members import Member, members_of
@@ -101,11 +97,6 @@ class GroupRun:
         """Take no work for a while, or take work again."""
         self._is_paused = is_paused
         self._news.tell()
-
-    def is_own_thread(self) -> bool:
-        """Whether one of the loops calls this."""
-        # Not by their idents, which are used again when a thread has ended.
-        return any(each.thread is threading.current_thread() for each in self.members)
 
     # The walk
 
@@ -235,12 +226,11 @@ class GroupRun:
     def _hear_signals(self, stack: ExitStack) -> None:
         if not self._options.install_signals:
             return
-        coordinator, is_ours = installed_if_possible(self._settings.on_replaced, self._clock)
+        coordinator = ShutdownCoordinator.borrow(self._settings.on_replaced, self._clock)
         if coordinator is None:
             return
         self._coordinator = coordinator
-        if is_ours:
-            stack.callback(ShutdownCoordinator.reset)
+        stack.callback(coordinator.give_back)
         for urgency in Urgency:
             callback = partial(self._heard_signal, coordinator, urgency)
             stack.callback(coordinator.unregister, callback)
@@ -302,9 +292,9 @@ class GroupRun:
             for member in self.members:
                 if member.is_alive and member not in self._resting:
                     self._resting.append(member)
-                member.ask(self._settings.drain_deadline)
+                member.ask(self._settings.drain_deadline, self._news.tell)
             return
-        for member in [each for each in self._resting if not each.is_alive]:
+        for member in [each for each in self._resting if each.is_at_rest]:
             member.start(self._options.for_loops())
             self._resting.remove(member)
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from afl.clock import SYSTEM_CLOCK
 from afl.log import get_logger
+from afl.runtime.awaited import Runs, awaited_by, work_for
 from afl.runtime.heartbeat import Heartbeat
 from afl.runtime.lifecycle.runnable import Runnable
 from afl.runtime.lifecycle.runs import LoopState
@@ -22,6 +23,10 @@ _log = get_logger(__name__)
 
 #: How soon a loop that lost its stop while it started is asked again.
 _ASK_AGAIN_S = 0.1
+
+
+def _nothing() -> None:
+    """For who does not want to know."""
 
 
 class Member:
@@ -36,6 +41,7 @@ class Member:
         self._thread: threading.Thread | None = None
         self._ended = threading.Event()
         self._is_asked = False
+        self._is_being_asked = False
         self._is_checkpointing = False
 
     # Running
@@ -49,7 +55,7 @@ class Member:
             self.heartbeat.beat()
         thread = threading.Thread(
             target=self._run,
-            args=(_accepted(self.loop.run, options), self._ended),
+            args=(_accepted(self.loop.run, options), self._ended, awaited_by()),
             name=f"loop-worker-{self.name}",
             daemon=True,
         )
@@ -60,7 +66,8 @@ class Member:
             self._ended.set()
             raise
 
-    def _run(self, options: Mapping[str, Any], ended: threading.Event) -> None:
+    def _run(self, options: Mapping[str, Any], ended: threading.Event, runs: Runs) -> None:
+        work_for(runs)
         try:
             self.loop.run(**options)
         except BaseException as error:  # also of a loop that wants to exit
@@ -71,11 +78,14 @@ class Member:
 
     # Ending: on threads of their own, since what others wrote may hang, and must not hang us.
 
-    def ask(self, timeout: float) -> None:
-        """Ask the loop to stop, until it has; `timeout` is the time it has for that."""
+    def ask(self, timeout: float, when_over: Callable[[], object] = _nothing) -> None:
+        """Ask the loop to stop, until it has; `timeout` is the time it has for that.
+
+        `when_over` hears, on another thread, that nobody asks any more.
+        """
         if self.is_alive and not self._is_asked:
-            self._is_asked = True
-            self._aside("stop", partial(self._keep_asking, self._ended, timeout))
+            self._is_asked = self._is_being_asked = True
+            self._aside("stop", partial(self._keep_asking, self._ended, timeout, when_over))
 
     def ask_checkpoint(self) -> bool:
         """Ask the loop to save what is unfinished, once; whether it can and was asked now."""
@@ -86,15 +96,21 @@ class Member:
         self._aside("checkpoint", partial(self._isolated, checkpoint))
         return True
 
-    def _keep_asking(self, ended: threading.Event, timeout: float) -> None:
+    def _keep_asking(
+        self, ended: threading.Event, timeout: float, when_over: Callable[[], object]
+    ) -> None:
         # Real time, whatever our clock: it is others that are waited for.
         deadline = SYSTEM_CLOCK.monotonic() + timeout
-        while not ended.is_set():
-            left = max(deadline - SYSTEM_CLOCK.monotonic(), 0.0)
-            ask = getattr(self.loop, "request_stop", partial(self.loop.shutdown, timeout=left))
-            self._isolated(ask)
-            # Again: a loop that forgets, as it starts, what was asked has lost the first one.
-            SYSTEM_CLOCK.wait(ended, _ASK_AGAIN_S)
+        try:
+            while not ended.is_set():
+                left = max(deadline - SYSTEM_CLOCK.monotonic(), 0.0)
+                ask = getattr(self.loop, "request_stop", partial(self.loop.shutdown, timeout=left))
+                self._isolated(ask)
+                # Again: a loop that forgets, as it starts, what was asked has lost the first one.
+                SYSTEM_CLOCK.wait(ended, _ASK_AGAIN_S)
+        finally:
+            self._is_being_asked = False
+            when_over()
 
     def _aside(self, purpose: str, action: Callable[[], None]) -> None:
         threading.Thread(target=action, name=f"afl-{purpose}-{self.name}", daemon=True).start()
@@ -110,6 +126,11 @@ class Member:
     @property
     def is_alive(self) -> bool:
         return self._thread is not None and not self._ended.is_set()
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether it may run again: it has ended, and no late request can end its next run."""
+        return not self.is_alive and not self._is_being_asked
 
     @property
     def thread(self) -> threading.Thread | None:

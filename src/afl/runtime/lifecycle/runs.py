@@ -14,6 +14,7 @@ from enum import StrEnum
 from afl.clock import SYSTEM_CLOCK, Clock
 from afl.errors import UsageError
 from afl.runtime.aside import do_aside, on_main_thread, start_aside
+from afl.runtime.awaited import awaiting, is_awaited_by
 
 
 class LoopState(StrEnum):
@@ -81,7 +82,8 @@ class LoopRuns:
         """
         run = self._begin()
         try:
-            yield run.stop
+            with awaiting(run):
+                yield run.stop
         finally:
             with self._changed:
                 self._run = None
@@ -102,16 +104,24 @@ class LoopRuns:
     def shutdown(self, timeout: float) -> bool:
         """Ask for the stop and wait for it; whether the loop does not run any more.
 
-        Asks only, without waiting, when called on the thread of the run itself.
+        Asks only, without waiting, when called by what the run itself waits for.
         """
         run = self._run
         self.request_stop()
         if run is None or run.thread is None:
             return True
-        if run.thread == threading.get_ident():
+        if self.is_awaiting_caller():
             return False
         with self._changed:
             return self._clock.wait_for(self._changed, lambda: self._run is not run, timeout)
+
+    def is_awaiting_caller(self) -> bool:
+        """Whether the run cannot end before whoever calls this has returned: the run itself, or
+        work that it has begun."""
+        run = self._run
+        if run is None or run.thread is None:
+            return False
+        return run.thread == threading.get_ident() or is_awaited_by(run)
 
     def _begin(self) -> _Run:
         with self._changed:

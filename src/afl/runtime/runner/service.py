@@ -11,7 +11,7 @@ from typing import Any
 from afl import telemetry
 from afl.backoff import Backoff
 from afl.clock import SYSTEM_CLOCK, Clock
-from afl.errors import StoreClosed, StoreError
+from afl.errors import StoreClosed, StoreError, UsageError
 from afl.log import get_logger
 from afl.runtime.agent import ToolRegistry
 from afl.runtime.aside import on_main_thread
@@ -19,6 +19,7 @@ from afl.runtime.entities import TaskDefinition
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.health import Report
 from afl.runtime.lifecycle import LoopGroup, Runnable, ShutdownCoordinator
+from afl.runtime.lifecycle.runs import LoopRuns, LoopState
 from afl.runtime.loading import Handler
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.runner.config import RunnerConfig
@@ -37,8 +38,9 @@ _BACKOFF = Backoff(initial=0.5, factor=2.0, maximum=30.0, jitter=0.5)
 #: A look around may take this share of the time at most.
 _SHARE = 0.05
 _LAST_LOOK_S = 1.0
-#: The share of a stop that is kept for giving work back, and what that takes at least.
-_RESERVE, _LEAST_S = 0.1, 2.5
+#: The share of a stop that is kept for giving work back; more of a short one, up to what that
+#: takes at least, but never most of it.
+_RESERVE, _LEAST_S, _MOST = 0.1, 2.5, 0.2
 
 
 class RunnerService(TaskWorker):
@@ -65,8 +67,11 @@ class RunnerService(TaskWorker):
         self._claimed: tuple[str, ...] = ()
         self._handlers: dict[str, Handler] = {}
         self._started_at: float | None = None
-        #: What `start` runs this in.
+        #: Of `start`, and what the one that goes on runs this in.
+        self._starts = LoopRuns(clock)
         self._group: LoopGroup | None = None
+        #: A start has ended without it.
+        self._is_left = False
         duration_ms, extend_ms = self.config.lock_duration_ms, self.config.lock_extend_interval_ms
         # Again: they may have been changed since.
         require_sound_lock(duration_ms, extend_ms)
@@ -78,10 +83,20 @@ class RunnerService(TaskWorker):
     # Running
 
     def start(self, *, beside: Sequence[Runnable] = ()) -> None:
-        """Work until a signal or `stop`, with these other loops beside it."""
+        """Work until a signal or `stop`, with these other loops beside it. Raises UsageError if it
+        runs already."""
+        with self._starts.running():
+            if self.running:
+                raise UsageError("this runner runs already; stop that run first, or make another")
+            # From here on a stop is for this start, although the loop runs a little later.
+            self.expect_run()
+            try:
+                self._serve(beside)
+            finally:
+                self._end_expected_run()
+
+    def _serve(self, beside: Sequence[Runnable]) -> None:
         config = self.config
-        # From here on a stop is for this start, although the loop runs a little later.
-        self.expect_run()
         with served_status(
             config.http_host,
             config.http_port,
@@ -94,21 +109,40 @@ class RunnerService(TaskWorker):
             telemetry.emit(
                 telemetry.HealthServed(at=self._clock.now(), host=config.http_host, port=port)
             )
-            timeout_s = config.shutdown_timeout_ms / 1000
-            self._group = group = LoopGroup(
-                [self, *beside],
-                timeout_s,
-                checkpoint_reserve_seconds=min(timeout_s, max(timeout_s * _RESERVE, _LEAST_S)),
-                watchdog_threshold=None,
-            )
             try:
-                group.run(install_signals=_can_hear_signals())
-            except BaseExceptionGroup as failed:
-                if len(failed.exceptions) == 1:
-                    raise failed.exceptions[0] from None
-                raise
+                self._run_beside(beside)
             finally:
-                self._group, self._server.http_port = None, 0
+                self._server.http_port = 0
+
+    def _run_beside(self, beside: Sequence[Runnable]) -> None:
+        timeout_s = self.config.shutdown_timeout_ms / 1000
+        self._group = group = LoopGroup(
+            [self, *beside],
+            timeout_s,
+            checkpoint_reserve_seconds=min(timeout_s * _MOST, max(timeout_s * _RESERVE, _LEAST_S)),
+            watchdog_threshold=None,
+        )
+        try:
+            group.run(install_signals=_can_hear_signals())
+        except BaseExceptionGroup as failed:
+            if len(failed.exceptions) == 1:
+                raise failed.exceptions[0] from None
+            raise
+        finally:
+            self._group, self._is_left = None, self.running
+
+    def _end_expected_run(self) -> None:
+        """A start that never came to its run is over, and with it a stop that was for it."""
+        if self.state is LoopState.STARTING:
+            with self._runs.running():
+                pass
+
+    def run(self, **options: Any) -> None:
+        group = self._group
+        super().run(**options)
+        if group is not None:
+            # Perhaps the stop came before the start, and nobody else heard of it.
+            group.request_stop()
 
     def request_stop(self) -> None:
         """Ask for the stop; never waits, may be called again, and in a signal handler."""
@@ -120,7 +154,11 @@ class RunnerService(TaskWorker):
 
     def shutdown(self, *, timeout: float = 30.0) -> bool:
         self.request_stop()
-        return super().shutdown(timeout=timeout)
+        if self._starts.is_running:
+            # It ends at its deadline, perhaps without this loop.
+            return self._starts.shutdown(timeout) and not self.running
+        # Nobody knows when a loop ends that was left behind.
+        return super().shutdown(timeout=0.0 if self._is_left else timeout)
 
     def run_once(self) -> int:
         """Look around once and do what is waiting, on this thread; how many tasks that were."""
@@ -170,8 +208,15 @@ class RunnerService(TaskWorker):
         return Report(ok=not reasons, reasons=reasons)
 
     def _ready(self) -> Report:
-        reason = self.unready_reason if self.is_running else "the runner does not run"
+        reason = self._why_unready()
         return Report(ok=reason is None, reasons=() if reason is None else (reason,))
+
+    def _why_unready(self) -> str | None:
+        if not self.is_running:
+            return "the runner does not run"
+        if self.state is LoopState.DRAINING:
+            return "drain: asked to stop"
+        return self.unready_reason
 
     # As a worker
 
@@ -211,7 +256,7 @@ class RunnerService(TaskWorker):
         self._locks.leave(work)
 
     def open(self, stack: ExitStack, stop: threading.Event) -> None:  # noqa: ARG002
-        self._started_at = self._clock.monotonic()
+        self._started_at, self._is_left = self._clock.monotonic(), False
         stack.enter_context(self._locks.kept())
         over = threading.Event()
         looks = threading.Thread(

@@ -10,6 +10,7 @@ A suite of your own backend needs only the fixture `boxes`:
 
 from __future__ import annotations
 
+from afl.testing.contracts.mailbox.arguments import ArgumentContract
 from afl.testing.contracts.mailbox.burials import BurialContract
 from afl.testing.contracts.mailbox.exam import Boxes, MailboxExam
 from afl.testing.contracts.mailbox.leases import LeaseContract
@@ -18,6 +19,7 @@ from afl.testing.contracts.mailbox.queues import QueueContract
 from afl.testing.contracts.mailbox.waits import WaitContract
 
 __all__ = [
+    "ArgumentContract",
     "Boxes",
     "BurialContract",
     "LeaseContract",
@@ -29,5 +31,7 @@ __all__ = [
 ]
 
 
-class MailboxContract(QueueContract, LeaseContract, BurialContract, WaitContract, MessageContract):
+class MailboxContract(
+    QueueContract, LeaseContract, BurialContract, WaitContract, MessageContract, ArgumentContract
+):
     """All of it."""

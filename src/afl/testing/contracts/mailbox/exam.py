@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import Any, Generic, TypeAlias, TypeVar
 
 import pytest
 
 from afl.clock import FakeClock
 from afl.mailbox.box import Box, Delivery, Entry, Handle
+from afl.mailbox.named import NamedMailbox
 
 T = TypeVar("T")
 
 #: Opens a box by its name. Each call is as another process would do it: another object.
 Boxes: TypeAlias = Callable[[str], Box[bytes]]
+#: Opens a mailbox on such a box.
+Open: TypeAlias = Callable[..., NamedMailbox[Any, Any]]
 
 LEASE_MS = 30_000
 
@@ -44,6 +48,20 @@ class MailboxExam:
 
     def begin(self, action: Callable[[], T]) -> Background[T]:
         return Background(action, self.patience_s)
+
+
+class MessageExam(MailboxExam):
+    @pytest.fixture
+    def mailboxes(self, boxes: Boxes, clock: FakeClock) -> Iterator[Open]:
+        """Opens mailboxes, and closes them in the end."""
+        with ExitStack() as opened:
+
+            def open_(name: str = "requests", **options: Any) -> NamedMailbox[Any, Any]:
+                return opened.enter_context(
+                    NamedMailbox(boxes, name, clock=clock, **options)  # type: ignore[arg-type]
+                )
+
+            yield open_
 
 
 class Background(Generic[T]):

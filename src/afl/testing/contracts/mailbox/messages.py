@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC
 from typing import Any
@@ -31,7 +30,7 @@ from afl.mailbox.memory import InMemoryMailbox
 from afl.mailbox.named import NamedMailbox
 from afl.mailbox.resolver import RegistryResolver
 from afl.telemetry import Event, MessageDeadLettered, ReplyUnresolved
-from afl.testing.contracts.mailbox.exam import Background, Boxes, MailboxExam
+from afl.testing.contracts.mailbox.exam import Background, MessageExam, Open
 
 
 @dataclass
@@ -41,26 +40,19 @@ class Order:
 
 
 @dataclass
+class Odd:
+    item: str
+
+    def __post_init__(self) -> None:
+        raise ValueError("half \ud800")
+
+
+@dataclass
 class Answer:
     text: str
 
 
-Open = Callable[..., "NamedMailbox[Any, Any]"]
-
-
-class MessageContract(MailboxExam):
-    @pytest.fixture
-    def mailboxes(self, boxes: Boxes, clock: FakeClock) -> Iterator[Open]:
-        """Opens mailboxes, and closes them in the end."""
-        with ExitStack() as opened:
-
-            def open_(name: str = "requests", **options: Any) -> NamedMailbox[Any, Any]:
-                return opened.enter_context(
-                    NamedMailbox(boxes, name, clock=clock, **options)  # type: ignore[arg-type]
-                )
-
-            yield open_
-
+class MessageContract(MessageExam):
     @pytest.fixture
     def events(self) -> Iterator[list[Event]]:
         heard: list[Event] = []
@@ -337,6 +329,19 @@ class MessageContract(MailboxExam):
             Answer("two"),
         ]
 
+    def test_a_mailbox_for_replies_that_a_receiver_closes_is_opened_again(
+        self, mailboxes: Open
+    ) -> None:
+        mailbox, replies = mailboxes(), mailboxes("replies")
+        for each in ("a", "b"):
+            mailbox.send(each, reply_to=replies)
+        for _ in range(2):
+            (message,) = mailbox.receive()
+            message.reply(message.body)
+            assert message.reply_to is not None
+            message.reply_to.close()
+        assert [each.body for each in replies.receive(max_messages=2)] == ["a", "b"]
+
     def test_nobody_can_reply_after_the_end_or_unasked(self, mailboxes: Open) -> None:
         mailbox = mailboxes()
         mailbox.send("a")
@@ -400,6 +405,24 @@ class MessageContract(MailboxExam):
         assert letter.first_received_at == message.first_received_at
         assert letter.enqueued_at == message.enqueued_at
         assert any(isinstance(each, MessageDeadLettered) for each in events)
+
+    def test_any_reason_can_be_kept(self, mailboxes: Open, events: list[Event]) -> None:
+        mailbox = mailboxes()
+        mailbox.send("a")
+        odd = type("Odd", (Exception,), {"__module__": "a\0b"})
+        mailbox.dead_letter(mailbox.receive()[0], "nothing \0 and half \ud800", odd())
+        (letter,) = mailbox.dead_letters()
+        assert letter.last_error == "nothing \ufffd and half ?"
+        assert letter.last_error_type == "a\ufffdb.Odd"
+        (event,) = [each for each in events if isinstance(each, MessageDeadLettered)]
+        assert event.reason == letter.last_error
+
+    def test_poison_may_be_odd_in_any_way(self, mailboxes: Open) -> None:
+        mailbox = mailboxes(body_type=Odd)
+        mailbox.box.put(Entry("poison", b'{"item": "a"}'))
+        assert mailbox.receive() == []
+        (letter,) = mailbox.dead_letters()
+        assert "half ?" in letter.last_error
 
     def test_dead_letters_can_be_sent_again(self, mailboxes: Open) -> None:
         mailbox = mailboxes()

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from afl.mailbox.api import Mailbox
-from afl.mailbox.errors import MailboxResolutionError
+from afl.mailbox.deliveries import reaching
+from afl.mailbox.errors import MailboxConnectionError, MailboxResolutionError
 
 Find = Callable[[str], Mailbox[Any, Any] | None]
 
@@ -25,8 +26,12 @@ class LateMailbox:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._found(), name)
 
+    @reaching
     def _found(self) -> Mailbox[Any, Any]:
-        found = self._find(self.name)
+        try:
+            found = self._find(self.name)
+        except OSError as error:
+            raise MailboxConnectionError(str(error)) from error
         if found is None:
             raise MailboxResolutionError(self.name)
         return found
