@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from typing import Any
 
+from afl.errors import UsageError
 from afl.log import get_logger
 from afl.runtime.awaited import share_thread
 from afl.work.pool import PREFIX
@@ -89,8 +90,16 @@ class SharedLoop:
         return started
 
     def run(self, awaitable: Awaitable[Any], started: Started = _nothing) -> Any:
-        """Await it on the loop and wait for it on this thread, which must not be the loop's.
-        `started` is told how to cancel it."""
+        """Await it on the loop and wait for it on this thread; `started` is told how to cancel it.
+        Raises UsageError on the thread of the loop itself."""
+        if self._is_turning_here():
+            if asyncio.iscoroutine(awaitable):
+                awaitable.close()
+            raise UsageError(
+                "asynchronous work cannot wait here for other asynchronous work of this process: "
+                "both share one event loop, which would wait for itself; call this on a thread, as "
+                "asyncio.to_thread does"
+            )
         future: Future[Any] = Future()
 
         async def wait() -> Any:
@@ -108,6 +117,12 @@ class SharedLoop:
         finally:
             if asyncio.iscoroutine(awaitable):
                 awaitable.close()  # one that was cancelled before it began warns otherwise
+
+    def _is_turning_here(self) -> bool:
+        try:
+            return asyncio.get_running_loop() is self._loop
+        except RuntimeError:
+            return False
 
     def call_soon(self, callback: Callable[[], object]) -> None:
         """Call it on the thread of the loop: proof that the loop goes round."""

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from tests.work.running import PATIENCE_S, eventually
 
+from afl.errors import UsageError
 from afl.work.event_loop import SharedLoop, shared_loop
 
 
@@ -120,6 +121,21 @@ def test_a_thread_can_wait_for_what_is_awaited_there() -> None:
     assert loop.run(give(3)) == 3
     with pytest.raises(LookupError, match="no"):
         loop.run(fail())
+
+
+def test_nobody_waits_for_the_loop_on_its_own_thread() -> None:
+    loop = SharedLoop()
+
+    async def wait(value: Any) -> Any:
+        return loop.run(give(value))
+
+    with pytest.raises(UsageError, match=r"asyncio\.to_thread"):
+        loop.run(wait(3))
+
+    async def wait_elsewhere(value: Any) -> Any:
+        return await asyncio.to_thread(loop.run, give(value))
+
+    assert loop.run(wait_elsewhere(3)) == 3
 
 
 def test_who_waits_for_it_on_a_thread_can_be_told_how_to_cancel_it() -> None:
