@@ -65,3 +65,11 @@ class Command:
 @pytest.fixture
 def command(tmp_path: Path) -> Command:
     return Command(tmp_path)
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Command:
+    """In the same folder, without a process of its own."""
+    from tests.acceptance.in_process import CommandHere
+
+    return CommandHere(tmp_path)

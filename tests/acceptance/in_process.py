@@ -3,13 +3,31 @@
 from __future__ import annotations
 
 import json
-from contextlib import redirect_stderr, redirect_stdout
+import os
+import sys
+from collections.abc import Mapping
+from contextlib import chdir, redirect_stderr, redirect_stdout
+from dataclasses import dataclass
 from io import BytesIO, TextIOWrapper
 from typing import Any
+from unittest.mock import patch
 
-from tests.acceptance.conftest import Outcome
+from tests.acceptance.conftest import Command, Outcome
 
 from afl.cli import main
+
+
+@dataclass(frozen=True)
+class CommandHere(Command):
+    """Like a process of its own in `folder`, as far as such commands can tell."""
+
+    def __call__(
+        self, *args: str, stdin: str | bytes = b"", environ: Mapping[str, str] | None = None
+    ) -> Outcome:
+        given = TextIOWrapper(BytesIO(stdin.encode() if isinstance(stdin, str) else stdin))
+        variables = patch.dict(os.environ, self.environ(environ or {}), clear=True)
+        with chdir(self.folder), variables, patch.object(sys, "stdin", given):
+            return afl(*args)
 
 
 def afl(*args: str) -> Outcome:

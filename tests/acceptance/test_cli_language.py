@@ -1,6 +1,6 @@
 """`afl check`, `compile`, `fmt`, `graph` and `config`: exit codes, streams and files.
 
-Each test starts the command; what programs mean is tested elsewhere.
+What programs mean is tested elsewhere.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import os
 import re
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from tests.acceptance.conftest import Command
 
 import afl
 from afl.errors import UsageError
@@ -21,9 +21,6 @@ from afl.lang.compiler import compile_input
 from afl.lang.emitter import emit_json
 from afl.lang.sources import CompilerInput, load_files
 from afl.operations.programs import write_text
-
-if TYPE_CHECKING:
-    from tests.acceptance.conftest import Command
 
 SHOP = """namespace shop {
     event facet Charge(sum: Long) => (id: String)
@@ -45,11 +42,22 @@ WRONG = """workflow Cook(egg: String) => (dish: String) andThen {
 """
 
 
+@pytest.fixture
+def command(here: Command) -> Command:
+    return here
+
+
+@pytest.fixture
+def process(tmp_path: Path) -> Command:
+    """For what only a process of its own can show."""
+    return Command(tmp_path)
+
+
 # The command itself
 
 
-def test_the_version_is_printed(command: Command) -> None:
-    result = command("--version")
+def test_the_version_is_printed(process: Command) -> None:
+    result = process("--version")
     assert (result.code, result.out, result.err) == (0, f"afl {afl.__version__}\n", "")
 
 
@@ -237,15 +245,15 @@ def test_output_that_cannot_be_written_is_a_wrong_request(
     assert list(command.folder.iterdir()) == []
 
 
-def test_a_device_is_written_to_and_stays_one(command: Command) -> None:
-    result = command("compile", "-", "--compact", "--output", "/dev/stdout", stdin=TIDY)
+def test_a_device_is_written_to_and_stays_one(process: Command) -> None:
+    result = process("compile", "-", "--compact", "--output", "/dev/stdout", stdin=TIDY)
     assert (result.code, result.err) == (0, "")
     assert json.loads(result.out)["facets"][0]["name"] == "Jam"
 
 
-def test_output_is_utf8_whatever_the_terminal_speaks(command: Command) -> None:
+def test_output_is_utf8_whatever_the_terminal_speaks(process: Command) -> None:
     text = 'facet Greet(to: String = "Zoë → 世界")\n'
-    result = command("compile", "-", stdin=text, environ={"PYTHONIOENCODING": "ascii"})
+    result = process("compile", "-", stdin=text, environ={"PYTHONIOENCODING": "ascii"})
     assert (result.code, result.err) == (0, "")
     assert "Zoë → 世界" in result.out
 

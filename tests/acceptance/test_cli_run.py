@@ -240,26 +240,26 @@ def test_a_catch_makes_good(command: Command, program: str) -> None:
     ],
 )
 def test_a_wrong_request_starts_nothing(
-    command: Command, program: str, args: list[str], problem: str
+    here: Command, program: str, args: list[str], problem: str
 ) -> None:
-    command.write("broken.py", "1 / 0\n")
-    command.write("empty.py", "")
+    here.write("broken.py", "1 / 0\n")
+    here.write("empty.py", "")
     workflow = [] if "--workflow" in args else ["--workflow", "Chain"]
-    done = command("run", program, *workflow, *args)
+    done = here("run", program, *workflow, *args)
     assert done.code == 2
     assert problem in done.err
     assert done.out == ""
-    assert not (command.folder / "afl.db").exists()
+    assert not (here.folder / "afl.db").exists()
 
 
-def test_a_missing_input_and_a_missing_workflow_are_said(command: Command, program: str) -> None:
-    missing = command("run", program, "--workflow", "Careful")
+def test_a_missing_input_and_a_missing_workflow_are_said(here: Command, program: str) -> None:
+    missing = here("run", program, "--workflow", "Careful")
     assert (missing.code, "n: is missing; expected Long" in missing.err) == (2, True)
-    which = command("run", program)
+    which = here("run", program)
     assert (which.code, "say which workflow with --workflow" in which.err) == (2, True)
-    nothing = command("run")
+    nothing = here("run")
     assert (nothing.code, "name the AFL files" in nothing.err) == (2, True)
-    nobody = command("run", "--resume", "no-such-run")
+    nobody = here("run", "--resume", "no-such-run")
     assert (nobody.code, "Run no-such-run not found" in nobody.err) == (2, True)
 
 
@@ -472,26 +472,26 @@ def test_a_run_removes_some_old_ones_on_its_way_out(command: Command, program: s
 @pytest.mark.parametrize("flag", ["--older-than", "--turns-older-than"])
 @pytest.mark.parametrize("value", ["3", "0", " 1.5 "])
 def test_a_number_without_a_unit_removes_nothing(
-    command: Command, program: str, flag: str, value: str
+    command: Command, here: Command, program: str, flag: str, value: str
 ) -> None:
     run = json.loads(command("run", program, "--workflow", "Chain", "--json").out)["run"]
-    done = command("prune", flag, value)
+    done = here("prune", flag, value)
     number = value.strip()
     assert done.code == 2
     assert f"Error: {flag} {number}: {number} what? Write {number}d for days" in done.err
-    assert command("runs", "show", run).code == 0
+    assert here("runs", "show", run).code == 0
 
 
 @pytest.mark.parametrize("value", ["never", "NEVER", "1h30m", "1.5d"])
-def test_a_retention_with_its_unit_is_taken(command: Command, value: str) -> None:
-    afl.open_store(f"sqlite:///{command.folder}/afl.db").close()
-    done = command("prune", "--older-than", value, "--turns-older-than", value)
+def test_a_retention_with_its_unit_is_taken(here: Command, value: str) -> None:
+    afl.open_store(f"sqlite:///{here.folder}/afl.db").close()
+    done = here("prune", "--older-than", value, "--turns-older-than", value)
     assert (done.code, done.err) == (0, "")
 
 
 @pytest.mark.parametrize("value", ["soon", "-1d", ""])
-def test_a_retention_that_is_no_duration_is_refused(command: Command, value: str) -> None:
-    done = command("prune", "--older-than", value)
+def test_a_retention_that_is_no_duration_is_refused(here: Command, value: str) -> None:
+    done = here("prune", "--older-than", value)
     assert done.code == 2
     assert "retention.runs" in done.err
     assert "a duration such as 30s, 15m or 30d, or never" in done.err
