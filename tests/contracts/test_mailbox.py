@@ -42,4 +42,5 @@ class TestSqlite(MailboxContract):
                 return opened.enter_context(closing(box))
 
             yield open_box
-        shutil.rmtree(folder)
+        # A mailbox whose last message was dropped may be letting go of the file just now.
+        shutil.rmtree(folder, ignore_errors=True)
