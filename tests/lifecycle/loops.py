@@ -177,3 +177,8 @@ def is_caught(scenario: Callable[[], object]) -> None:
     """The scenario finds the mistake that was put in: a test of the test."""
     with pytest.raises(BaseException):  # noqa: B017, PT011 - in whatever way it fails
         scenario()
+
+
+def working(*loops: IdleLoop) -> None:
+    for loop in loops:
+        assert loop.is_working.wait(PATIENCE_S)

@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from afl.db.sqlite.process import ForkSafeLock
+from afl.db.forks import ForkSafeLock
 from afl.errors import ConfigurationError, StoreClosed, StoreMisused
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 from weakref import WeakValueDictionary, ref
 
-from afl.db.sqlite.process import ForkSafeLock
+from afl.db.forks import ForkSafeLock
 from afl.log import get_logger
 from afl.mailbox.api import Mailbox
 from afl.mailbox.box import Box

@@ -8,29 +8,9 @@ beside it, would write without locks and damage the file. So both are refused he
 from __future__ import annotations
 
 import os
-import threading
 
+from afl.db.forks import ForkSafeLock
 from afl.errors import StoreMisused
-
-
-class ForkSafeLock:
-    """A lock that a forked child finds free, whoever held it in the parent. For modules."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._renew)
-
-    def __enter__(self) -> None:
-        self._lock.acquire()
-
-    def __exit__(self, *_error: object) -> None:
-        self._lock.release()
-
-    def _renew(self) -> None:
-        # The thread that held it does not exist here.
-        self._lock = threading.Lock()
-
 
 _lock = ForkSafeLock()
 #: Path of each open file → the process that opened it, and how often it is open there.

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 
 from afl.clock import SYSTEM_CLOCK, Clock
+from afl.db.forks import ForkSafeLock
 from afl.db.sqlite.address import database_path
 from afl.db.sqlite.database import Database
-from afl.db.sqlite.process import ForkSafeLock
 from afl.errors import ConfigurationError
 
 _lock = ForkSafeLock()
