@@ -209,10 +209,11 @@ Opened = Callable[[], AbstractContextManager[Evaluator]]
 def growth(
     make: Shape, slots: int, opened: Opened = _evaluator, rounds: int = ROUNDS
 ) -> dict[str, Any]:
-    small, large = (
-        min(_last_steps(make, size, slots, opened) for _ in range(rounds))
-        for size in (SMALL, LARGE)
-    )
+    # In turns, so that noise hits both alike.
+    times = [
+        [_last_steps(make, size, slots, opened) for size in (SMALL, LARGE)] for _ in range(rounds)
+    ]
+    small, large = (min(each) for each in zip(*times, strict=True))
     return judged(
         large / small,
         GROWTH,

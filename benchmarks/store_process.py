@@ -6,16 +6,19 @@ nothing is left to do. KIND is
 
 - `ours`: claim a task, complete it, one by one, as a worker with one slot does: where the store
   can, a result brings the next task along;
-- `bare`: two commits with the driver alone, in a table or collection of its own;
-- `bare_batch`: the same, but claims and completions of `BATCH` tasks in each;
-- `worker`: the worker that we ship, which takes what waits together; it never ends by itself.
+- `bare`: the same two commits for each task with the driver alone, in tables or collections of its
+  own (`benchmarks.bare_stores`);
+- `bare_row`, `bare_rows`: two commits that change a single row each, and those of many at once;
+- `worker`: the worker that we ship, which takes what waits together. It never ends by itself, and
+  prints the time when its first handler starts.
 """
 
 from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import chain, repeat
 from typing import Any
 
 from afl.bootstrap import open_store
@@ -27,48 +30,12 @@ from afl.runtime.claims import NextClaim
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.persistence import DEFAULT_TASK_LIST
 from afl.runtime.task_source import TaskSource
+from benchmarks.bare_stores import BATCH, Loop, bare, bare_rows
 from benchmarks.engine import NAME
 
-BATCH, SLOTS = 50, 100
-BARE = "bench_bare"
-
-_POSTGRES_TABLE = f"""\
-CREATE TABLE {BARE} (id bigint PRIMARY KEY, state text NOT NULL, owner text);
-CREATE INDEX ON {BARE} (id) WHERE state = 'new';
-INSERT INTO {BARE} SELECT id, 'new' FROM generate_series(1, %d) AS id"""
-_POSTGRES_CLAIM = f"""\
-UPDATE {BARE} SET state = 'claimed', owner = 'bench' WHERE id = ANY (ARRAY (
-    SELECT id FROM {BARE} WHERE state = 'new' ORDER BY id LIMIT %s FOR UPDATE SKIP LOCKED
-)) RETURNING id"""
-_POSTGRES_COMPLETE = f"UPDATE {BARE} SET state = 'done' WHERE id = ANY (%s) AND state = 'claimed'"
-
-
-def prepare_bare(url: str, tasks: int) -> None:
-    """Tasks for bare loops."""
-    if url.startswith("postgresql:"):
-        import psycopg
-
-        with psycopg.connect(url) as connection:
-            connection.execute(f"DROP TABLE IF EXISTS {BARE}")
-            connection.execute(_POSTGRES_TABLE % tasks)
-    else:
-        collection = _mongo_collection(url)
-        collection.drop()
-        collection.create_index([("state", 1), ("_id", 1)])
-        collection.insert_many([{"_id": each, "state": "new"} for each in range(tasks)])
-
-
-def _mongo_collection(url: str) -> Any:
-    import pymongo
-
-    client: pymongo.MongoClient[dict[str, Any]] = pymongo.MongoClient(url)
-    durable = pymongo.WriteConcern("majority", j=True)
-    return client.get_database("bench", write_concern=durable)[BARE]
-
+SLOTS = 100
 
 # What is done until nothing is left
-
-Loop = Callable[[], object]
 
 
 def ours(url: str) -> Loop:
@@ -87,52 +54,32 @@ def ours(url: str) -> Loop:
     return loop
 
 
-def bare(url: str, batch: int = 1) -> Loop:
-    return _bare_postgres(url, batch) if url.startswith("postgresql:") else _bare_mongo(url, batch)
-
-
-def _bare_postgres(url: str, batch: int) -> Loop:
-    import psycopg
-
-    connection = psycopg.connect(url, autocommit=True)
-    connection.prepare_threshold = 0
-
-    def loop() -> None:
-        while rows := connection.execute(_POSTGRES_CLAIM, (batch,)).fetchall():
-            connection.execute(_POSTGRES_COMPLETE, ([key for (key,) in rows],))
-
-    return loop
-
-
-def _bare_mongo(url: str, batch: int) -> Loop:
-    collection = _mongo_collection(url)
-    claimed = {"$set": {"state": "claimed", "owner": "bench"}}
-    done = {"$set": {"state": "done"}}
-
-    def one_by_one() -> None:
-        while found := collection.find_one_and_update({"state": "new"}, claimed, sort=[("_id", 1)]):
-            collection.update_one({"_id": found["_id"], "state": "claimed"}, done)
-
-    def in_batches() -> None:
-        while found := list(collection.find({"state": "new"}, sort=[("_id", 1)], limit=batch)):
-            ids = {"$in": [each["_id"] for each in found]}
-            collection.update_many({"_id": ids, "state": "new"}, claimed)
-            collection.update_many({"_id": ids, "state": "claimed"}, done)
-
-    return one_by_one if batch == 1 else in_batches
-
-
 def worker(url: str) -> Loop:
     store = open_store(url)
     poller = AgentPoller(store, Evaluator(store), AgentPollerConfig(max_concurrent=SLOTS))
-    poller.register(NAME, lambda payload: {"n": payload["n"]})
+    starts: Iterator[Callable[[], None]] = chain([_tell_time], repeat(_tell_nothing))
+
+    def handler(payload: dict[str, Any]) -> dict[str, Any]:
+        next(starts)()
+        return {"n": payload["n"]}
+
+    poller.register(NAME, handler)
     return poller.start
+
+
+def _tell_time() -> None:
+    print(SYSTEM_CLOCK.monotonic(), flush=True)
+
+
+def _tell_nothing() -> None:
+    """Only the first one is told."""
 
 
 KINDS: dict[str, Callable[[str], Loop]] = {
     "ours": ours,
     "bare": bare,
-    "bare_batch": lambda url: bare(url, BATCH),
+    "bare_row": bare_rows,
+    "bare_rows": lambda url: bare_rows(url, BATCH),
     "worker": worker,
 }
 
@@ -144,9 +91,9 @@ def main() -> None:
     sys.stdin.readline()
     with collector_rare():  # as `afl worker` does; the others have the same
         loop()
-    print(SYSTEM_CLOCK.monotonic(), flush=True)
     if kind == "worker":
         threading.Event().wait()
+    _tell_time()
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
 """Workers on SQLite with full durability, beside celery, dramatiq and huey in the same run.
 
 The peers keep their queue in Valkey, once with `appendfsync always`, which is as durable as we
-are, and once with its default. Handlers do nothing, so that all time is the machinery's.
+are, and once with its default. Handlers do nothing, so that all time is the machinery's; rates are
+counted from the start of the first handler, ours as theirs. How fast machines are differs by half
+and more from hour to hour: so rates are judged in times of dramatiq's, measured in turns with ours.
 """
 
 from __future__ import annotations
@@ -31,7 +33,10 @@ from benchmarks.measure import judged, judged_at_least, percentile
 TASKS, SLOTS = 5_000, 200
 PEER_TASKS = 2_000
 PEERS = ("celery", "dramatiq", "huey")
+#: Where dramatiq did 2,811 tasks in a second, at its default durability.
 PER_SECOND = 5_000
+YARDSTICK, TIMES_YARDSTICK = "dramatiq", PER_SECOND / 2_811
+ROUNDS = 3
 LATENCIES, LATENCY_MS = 200, 3.0
 WAITING, WAITING_S = 2_000, 2.0
 IDLE_S, IDLE_PERCENT, IDLE_MB = 10.0, 0.5, 60.0
@@ -41,8 +46,7 @@ RESCUES = {"default_lease": (15_000, 20.0), "lease_of_1_s": (1_000, 2.0)}
 
 def run() -> dict[str, Any]:
     return {
-        "one_big_run": judged_at_least(_tasks_per_second(_big), PER_SECOND, unit="tasks/s"),
-        "one_run_each": judged_at_least(_tasks_per_second(_each), PER_SECOND, unit="tasks/s"),
+        **_throughput(),
         "peers_tasks_per_second": {
             "appendfsync_always": _peers("always"),
             "appendfsync_everysec": _peers("everysec"),
@@ -73,16 +77,42 @@ def _each(evaluator: Evaluator) -> Sequence[WorkflowId]:
     return [evaluator.submit(program, "W", inputs) for _ in range(TASKS)]
 
 
-def _tasks_per_second(start: Start) -> float:
-    return max(TASKS / _seconds(start, _echo, SLOTS) for _ in range(3))
+def _throughput() -> dict[str, Any]:
+    shapes: dict[str, Start] = {"one_big_run": _big, "one_run_each": _each}
+    best = dict.fromkeys((YARDSTICK, *shapes), 0.0)
+    for _ in range(ROUNDS):
+        best[YARDSTICK] = max(best[YARDSTICK], _peer_rate(YARDSTICK, "everysec"))
+        for name, start in shapes.items():
+            best[name] = max(best[name], _rate(start))
+    yardstick = best.pop(YARDSTICK)
+    return {
+        name: judged_at_least(
+            rate / yardstick,
+            round(TIMES_YARDSTICK, 2),
+            unit=f"times {YARDSTICK} in the same minutes",
+            tasks_per_second=round(rate),
+            yardstick_per_second=round(yardstick),
+            is_5000_per_second=rate >= PER_SECOND,
+        )
+        for name, rate in best.items()
+    }
 
 
-def _echo(payload: dict[str, Any]) -> dict[str, Any]:
-    return {"n": payload["n"]}
+def _rate(start: Start) -> float:
+    """Tasks in a second, from the start of the first handler."""
+    starts: list[float] = []
+
+    def echo(payload: dict[str, Any]) -> dict[str, Any]:
+        if not starts:
+            starts.append(SYSTEM_CLOCK.monotonic())
+        return {"n": payload["n"]}
+
+    _, ended = _worked(start, echo, SLOTS)
+    return TASKS / (ended - starts[0])
 
 
-def _seconds(start: Start, handler: Callable[..., Any], slots: int) -> float:
-    """From the start of a worker until all runs are durably over."""
+def _worked(start: Start, handler: Callable[..., Any], slots: int) -> tuple[float, float]:
+    """When a worker was started, and when all runs were durably over."""
     with tempfile.TemporaryDirectory() as folder, SqliteStore(Path(folder, "runs.db")) as store:
         evaluator = Evaluator(store)
         runs = start(evaluator)
@@ -93,10 +123,10 @@ def _seconds(start: Start, handler: Callable[..., Any], slots: int) -> float:
             started = SYSTEM_CLOCK.monotonic()
             thread.start()
             wait_for_runs(store, runs)
-            seconds = SYSTEM_CLOCK.monotonic() - started
+            ended = SYSTEM_CLOCK.monotonic()
         poller.stop()
         thread.join()
-        return seconds
+        return started, ended
 
 
 def wait_for_runs(store: PersistenceAPI, runs: Sequence[WorkflowId]) -> None:
@@ -118,7 +148,8 @@ def _waiting_s() -> float:
         program, inputs = fan_out(WAITING)
         return [evaluator.submit(program, "W", inputs)]
 
-    return min(_seconds(start, wait, WAITING) for _ in range(3))
+    times = (_worked(start, wait, WAITING) for _ in range(ROUNDS))
+    return min(ended - started for started, ended in times)
 
 
 # Processes
@@ -224,17 +255,17 @@ def _rescue_s(lease_ms: int) -> float:
 
 
 def _peers(appendfsync: str) -> dict[str, int]:
-    return {name: round((PEER_TASKS - 1) / _peer_seconds(name, appendfsync)) for name in PEERS}
+    return {name: round(_peer_rate(name, appendfsync)) for name in PEERS}
 
 
-def _peer_seconds(name: str, appendfsync: str) -> float:
+def _peer_rate(name: str, appendfsync: str) -> float:
     from afl.testing.servers import ValkeyServer
 
     with ValkeyServer(appendfsync=appendfsync) as server:
         command = partial(peer_command, name, server.url)
         subprocess.run(command("send", str(PEER_TASKS)), check=True)
         with process(command("work", str(PEER_TASKS))[2:]) as worker:
-            return float(worker.stdout.readline())
+            return (PEER_TASKS - 1) / float(worker.stdout.readline())
 
 
 def _peer_latencies() -> dict[str, dict[str, float]]:

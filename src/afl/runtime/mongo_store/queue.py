@@ -235,11 +235,10 @@ def _take_many(
     reader: Reader, seen: list[Document], claimant: Claimant, now: Now
 ) -> list[Document]:
     token = new_id()
-    change = _claiming(claimant, token, now)
     hindrance: PyMongoError | None = None
     try:
         with pymongo.timeout(PATIENCE_S):
-            if not reader.change_each(TASKS, [(_as_seen(each, now), change) for each in seen]):
+            if not _change_many(reader, seen, _claiming(claimant, token, now), now):
                 return []
     except PyMongoError as error:
         if not error.timeout:
@@ -250,6 +249,35 @@ def _take_many(
     if hindrance is not None and not found:
         raise hindrance
     return sorted(found, key=lambda each: ids.index(each["_id"]))
+
+
+def _change_many(reader: Reader, seen: list[Document], change: Pipeline, now: Now) -> bool:
+    """Claim all that can be had; whether some may be ours now."""
+    if any(each["state"] != "pending" for each in seen):
+        return _change_each(reader, seen, change, now)
+    try:
+        # For the server one change of many costs half of what many changes do.
+        return bool(reader.change_all(TASKS, _still_waiting(seen, now), change))
+    except PyMongoError as error:
+        if error.timeout:
+            raise
+    # Another task of a step runs, or the answer was lost: some may be ours already. The others are
+    # tried one by one, which the driver repeats by itself if it must.
+    _change_each(reader, seen, change, now)
+    return True
+
+
+def _change_each(reader: Reader, seen: list[Document], change: Pipeline, now: Now) -> bool:
+    return bool(reader.change_each(TASKS, [(_as_seen(each, now), change) for each in seen]))
+
+
+def _still_waiting(seen: list[Document], now: Now) -> Filter:
+    return {
+        "_id": {"$in": [each["_id"] for each in seen]},
+        "state": "pending",
+        "held": False,
+        "$expr": {"$lte": ["$not_before", now.ms]},
+    }
 
 
 def _as_seen(seen: Document, now: Now) -> Filter:

@@ -15,6 +15,7 @@ from afl.lang.compiler import compile_source
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.mongo_store import MongoStore
 from afl.runtime.mongo_store.tasks import get_with_steps
+from afl.testing.contracts.store.exam import add_tasks, claim_one, new_task
 
 PROGRAM = compile_source(
     """namespace shop {
@@ -33,14 +34,17 @@ SHELF = "shelf"
 
 
 class Commands(CommandListener):
-    """What was sent inside transactions."""
+    """What was sent inside transactions; and how many changes were in each command."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
+        self.changes: list[int] = []
 
     def started(self, event: Any) -> None:
         if "txnNumber" in event.command and "autocommit" in event.command:
             self.names.append(event.command_name)
+        if event.command_name == "update":
+            self.changes.append(len(event.command["updates"]))
 
     def succeeded(self, event: Any) -> None: ...
 
@@ -70,6 +74,28 @@ def test_a_result_that_ends_its_run_takes_six_commands(
     evaluator.complete_task(task, {"n": 2})
     assert commands.names == ["findAndModify", "aggregate", *["update"] * 3, "commitTransaction"]
     assert store.wait_for_run(run)
+
+
+def test_many_that_wait_are_claimed_by_one_change(store: MongoStore, commands: Commands) -> None:
+    add_tasks(store, *(new_task() for _ in range(20)))
+    commands.changes.clear()
+    assert len(store.claim_tasks(["Pay"], 20)) == 20
+    assert commands.changes == [1]
+
+
+def test_a_step_that_is_busy_keeps_nobody_from_the_others(
+    store: MongoStore, commands: Commands
+) -> None:
+    """The change of many ends at it, and leaves some behind."""
+    add_tasks(store, new_task(uuid="first", step_id="busy"))
+    claim_one(store)
+    add_tasks(store, new_task(uuid="second", step_id="busy"))
+    add_tasks(store, *(new_task(uuid=f"free-{each}") for each in range(3)))
+    commands.changes.clear()
+    claimed = store.claim_tasks(["Pay"], 4)
+    assert {each.uuid for each in claimed} == {f"free-{each}" for each in range(3)}
+    assert {(each.fence, each.deliveries) for each in claimed} == {(1, 1)}
+    assert commands.changes[:2] == [1, 4], "of many, and then one by one"
 
 
 def test_the_end_of_a_round_does_not_read_what_all_rounds_are_about(store: MongoStore) -> None:
