@@ -31,6 +31,13 @@ def test_the_process_gets_all_the_time_it_was_promised(options: DeployOptions) -
     assert times.rollout_s > times.startup_s >= options.startup
 
 
+def test_fractions_of_which_sums_hang_on_their_order_leave_time_enough() -> None:
+    almost = 899.9999999999999
+    options = example(drain_deadline=almost, settle=almost, pre_stop=152)
+    times = times_of(options, has_hook=True)
+    assert times.grace_s > 152 + almost + almost + GRACE_BUFFER_S
+
+
 @given(options=any_options(max_processing=None))
 @search(50)
 def test_the_process_itself_has_nothing_to_say_against_the_grace(options: DeployOptions) -> None:

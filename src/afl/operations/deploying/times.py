@@ -7,7 +7,7 @@ drain together, and ten seconds more.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil, floor
+from math import ceil
 
 from afl.errors import UsageError
 from afl.operations.deploying.options import DeployOptions
@@ -60,7 +60,7 @@ def times_of(options: DeployOptions, *, has_hook: bool) -> Times:
         drain_s=options.drain_deadline,
         settle_s=settle,
         pre_stop_s=pre_stop,
-        stop_timeout_s=_beyond(work + GRACE_BUFFER_S),
+        stop_timeout_s=_beyond(_ms(settle) + _ms(options.drain_deadline) + _ms(GRACE_BUFFER_S)),
         deregistration_s=ceil(work),
         startup_s=startup,
         startup_failures=ceil(startup / STARTUP_PERIOD_S),
@@ -84,16 +84,21 @@ def _pre_stop(options: DeployOptions, has_hook: bool) -> int:
     return _late(options) if options.pre_stop is None else ceil(options.pre_stop)
 
 
-def _beyond(seconds: float) -> int:
-    """The first whole number that is larger: at equality work that is being saved is killed."""
-    return floor(seconds) + 1
+def _ms(seconds: float) -> int:
+    """Rounded up, and whole: sums of fractions hang on their order, and others add them too."""
+    return ceil(seconds * 1000)
+
+
+def _beyond(ms: int) -> int:
+    """The first whole second that is later: at equality work that is being saved is killed."""
+    return ms // 1000 + 1
 
 
 def require_fit(times: Times, limit_s: int, platform: str, instead: str = "") -> None:
     """Raise UsageError if a platform kills before the drain is over, with the longest that fits."""
     if times.stop_timeout_s <= limit_s:
         return
-    longest = ceil(limit_s - GRACE_BUFFER_S - times.settle_s) - 1
+    longest = (_ms(limit_s) - _ms(GRACE_BUFFER_S) - _ms(times.settle_s) - 1) // 1000
     advice = (
         f"the longest that fits is --drain-deadline {longest}s"
         if longest > 0
