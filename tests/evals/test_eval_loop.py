@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
 
+import msgspec
 import pytest
 from tests.evals.scene import Counted, Preparing, Scene, agent_of, dataset_of
 from tests.loops.office import PATIENCE_S, Gate, Running, eventually
@@ -35,6 +36,8 @@ from afl.evals import (
 )
 from afl.loops import AgentLoopRequest, BundleConfig, current_turn
 from afl.mailbox import DLQPolicy, InMemoryMailbox, Mailbox, SqliteMailbox
+from afl.mailbox.box import Entry
+from afl.mailbox.packing import Letter
 from afl.runtime.lifecycle import LoopGroup, Runnable
 from afl.testing.runnable import RunnableExam
 
@@ -151,6 +154,17 @@ def test_what_is_no_request_is_answered_with_an_error() -> None:
     with Running(scene.loop):
         (result,) = scene.collect(1)
     assert "is no request to an eval loop" in str(result.error)
+
+
+def test_a_sample_that_does_not_fit_the_mailbox_is_a_result_with_an_error() -> None:
+    requests: InMemoryMailbox[Any, EvalResult] = InMemoryMailbox(body_type=EvalRequest[int, int])
+    scene = Scene(Counted(), requests=requests)
+    asked = msgspec.json.encode(EvalRequest(Sample("a", "x", "X"), Experiment("e")))
+    requests.box.put(Entry("m-1", Letter(asked, scene.replies), "replies"))
+    with Running(scene.loop):
+        (result,) = scene.collect(1)
+        eventually(requests.dead_letters)
+    assert (result.sample_id, "`$.sample.input`" in str(result.error)) == ("a", True)
 
 
 # Where results go

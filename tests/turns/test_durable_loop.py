@@ -939,3 +939,19 @@ def test_what_is_no_request_is_answered_with_what_is_wrong(
     loop.run(max_iterations=1, wait_time_seconds=0)
     (message,) = memory_office.open("raw-replies").receive()
     assert "is no request" in message.body["error"]
+
+
+def test_a_body_that_does_not_fit_leaves_no_turn_so_that_a_redrive_begins_one(
+    memory_office: Office,
+) -> None:
+    store = MemoryTurns()
+    (asked,) = memory_office.ask("three")
+    numbers = memory_office.open("requests", AgentLoopRequest[int])
+    with Running(memory_office.loop(str, requests=numbers, turns=store)):
+        (refused,) = memory_office.answers(1)
+        eventually(memory_office.requests.dead_letters)
+    assert (refused.request_id, "`$.request`" in str(refused.error)) == (asked, True)
+    assert store.list() == []
+    assert memory_office.requests.redrive() == 1
+    with Running(memory_office.loop(str.upper, turns=store)):
+        assert memory_office.outputs(1) == ["THREE"]

@@ -5,6 +5,8 @@
 - Right before the reply the lease is extended: who has lost it says nothing.
 - Replies tell ends. A message that is tried again is not answered yet. One that failed, and whose
   sender cannot be told so, is a dead letter.
+- A body that does not fit the type of the mailbox has failed for good: its sender is told what does
+  not fit, and then the message is a dead letter. In this order for the same reason as above.
 - A message without an end after many deliveries, whatever became of its receivers, is a dead
   letter.
 """
@@ -30,6 +32,7 @@ from afl.mailbox.errors import (
     SerializationError,
 )
 from afl.mailbox.failure import DLQPolicy, give_up
+from afl.mailbox.unread import unread_too
 from afl.turns.errors import TurnHandedOver
 from afl.work.source import ClaimLost, Job, Room
 
@@ -121,7 +124,7 @@ class MessageSource(Generic[T, R]):
         return self._lease_s
 
     def claim(self, limit: int) -> list[MessageWork[T, R]]:
-        with reaching():
+        with reaching(), unread_too():
             messages = self._mailbox.receive(
                 max_messages=limit,
                 visibility_timeout=self._lease_s,
@@ -160,6 +163,8 @@ class MessageSource(Generic[T, R]):
 
     def job(self, work: MessageWork[T, R]) -> Job:
         message = work.message
+        if message.body_error is not None:
+            raise message.body_error
         if message.delivery_count > _most_deliveries(self._policy):
             raise GivenUp(
                 f"message {message.id} was delivered {message.delivery_count} times without an "
@@ -189,7 +194,7 @@ class MessageSource(Generic[T, R]):
 
     def _end_failed(self, work: MessageWork[T, R], error: BaseException) -> None:
         message, policy = work.message, self._policy
-        if isinstance(error, GivenUp):
+        if isinstance(error, GivenUp) or error is message.body_error:
             self._give_up(work, error)
         elif isinstance(error, TurnSuspended):
             self._leave(work, error)

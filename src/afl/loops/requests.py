@@ -114,6 +114,8 @@ def request_of(message: Message[Any, Any]) -> AgentLoopRequest[Any]:
 
     Raises UsageError for what looks like a request and is none.
     """
+    if message.body_error is not None:
+        raise message.body_error
     body = message.body
     if isinstance(body, AgentLoopRequest):
         return body
@@ -131,7 +133,7 @@ def context_of(message: Message[Any, Any], worker_id: str) -> RunContext:
     try:
         request = request_of(message)
     except UsageError:
-        request = AgentLoopRequest(None, request_id=message.id)
+        request = AgentLoopRequest(None, request_id=_given_id(message.body) or message.id)
     sender = request.run_context or RunContext()
     return RunContext(
         run_id=stable_id("run", message.id, message.receipt_handle),
@@ -141,6 +143,12 @@ def context_of(message: Message[Any, Any], worker_id: str) -> RunContext:
         trace_id=sender.trace_id,
         span_id=sender.span_id,
     )
+
+
+def _given_id(body: Any) -> str | None:
+    """Its sender knows the request by this one, whatever else is wrong with it."""
+    given = body.get("request_id") if isinstance(body, Mapping) else None
+    return given if isinstance(given, str) else None
 
 
 #: As they were called before.

@@ -30,6 +30,7 @@ from afl.mailbox.errors import (
     InvalidParameterError,
     MessageFinalizedError,
     ReplyNotAvailableError,
+    SerializationError,
 )
 
 T = TypeVar("T")
@@ -71,7 +72,8 @@ class Mailbox(Protocol[T, R]):
         """What is there, at most `max_messages` (held to 1 to 10).
 
         If nothing is, waits for the first up to `wait_time_seconds`, and less if `stop` is set or
-        the mailbox is closed. Raises InvalidParameterError.
+        the mailbox is closed. A message whose body cannot be read becomes a dead letter, except
+        inside `afl.mailbox.unread.unread_too`. Raises InvalidParameterError.
         """
 
     def wait(self, timeout: float | None = None, stop: threading.Event | None = None) -> bool:
@@ -162,6 +164,9 @@ class Message(Generic[T, R]):
     reply_error: Exception | None = None
     #: When it was delivered for the first time.
     first_received_at: datetime | None = None
+    #: Why the body cannot be read: then it is the plain value that was sent, or its raw text. Only
+    #: for receivers who ask for such messages.
+    body_error: SerializationError | None = field(default=None, kw_only=True)
     _holder: Holder = field(default=_NOBODY, repr=False, compare=False)
     _is_finalized: bool = field(default=False, repr=False, compare=False)
 

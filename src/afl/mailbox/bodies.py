@@ -67,6 +67,13 @@ class JsonBodies(Generic[T]):
         except SerializationError:
             return text.decode("utf-8", "replace")
 
+    def plain(self, text: bytes) -> Any:
+        """The value of JSON of any type; the raw text if it is no JSON."""
+        return _ANYTHING.show(text)
+
+
+_ANYTHING: JsonBodies[Any] = JsonBodies()
+
 
 def _require_finite(body: Any) -> None:
     try:

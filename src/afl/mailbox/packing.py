@@ -37,6 +37,9 @@ class Packing(Protocol[T, P]):
     def show(self, payload: P) -> Any:
         """The body for people: raw text if it is no such body."""
 
+    def plain(self, payload: P) -> Any:
+        """What was sent, whatever it is: raw text if it is no JSON."""
+
     def reply(self, payload: P, name: str) -> Reply:
         """For the reply address with this name."""
 
@@ -66,6 +69,9 @@ class InProcess(Generic[T]):
 
     def show(self, payload: Letter) -> Any:
         return payload.body if self._bodies is None else self._bodies.show(payload.body)
+
+    def plain(self, payload: Letter) -> Any:
+        return payload.body if self._bodies is None else self._bodies.plain(payload.body)
 
     def reply(self, payload: Letter, name: str) -> Reply:  # noqa: ARG002 - as the port says
         return Reply(payload.reply_to)
@@ -99,6 +105,9 @@ class ByName(Generic[T]):
 
     def show(self, payload: bytes) -> Any:
         return self._bodies.show(payload)
+
+    def plain(self, payload: bytes) -> Any:
+        return self._bodies.plain(payload)
 
     def reply(self, payload: bytes, name: str) -> Reply:  # noqa: ARG002 - as the port says
         if self._clock.monotonic() < self._looks_at:

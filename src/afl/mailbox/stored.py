@@ -32,6 +32,7 @@ from afl.mailbox.errors import (
 from afl.mailbox.packing import Packing, Reply
 from afl.mailbox.records import dead_letter_of, moment, peeked_of, type_name
 from afl.mailbox.texts import is_storable, storable
+from afl.mailbox.unread import unread_are_wanted
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -125,13 +126,18 @@ class BoxMailbox(Generic[T, R, P]):
             self._deliveries.end_receiving()
 
     def _opened(self, delivery: Delivery[P]) -> Message[T, R] | None:
-        """None for a body that cannot be read: it waits for a person, and disturbs nobody."""
+        """None for a body that cannot be read, unless it is wanted all the same: it waits for a
+        person, and disturbs nobody."""
         message_id, fence, payload, reply_name, enqueued_ms, first_ms, count = delivery
+        error: SerializationError | None = None
         try:
             body = self._packing.body(payload)
-        except SerializationError as error:
-            self._bury_unread(delivery, error)
-            return None
+        except SerializationError as problem:
+            if not unread_are_wanted():
+                self._bury_unread(delivery, problem)
+                return None
+            # Without the frames that it came through: they would keep the message.
+            body, error = self._packing.plain(payload), problem.with_traceback(None)
         reply = _NO_REPLY if reply_name is None else self._reply(delivery, reply_name)
         message: Message[T, R] = Message(
             message_id,
@@ -143,6 +149,7 @@ class BoxMailbox(Generic[T, R, P]):
             reply.error,
             moment(first_ms),
             self._deliveries,
+            body_error=error,
         )
         self._deliveries.add(message)
         return message

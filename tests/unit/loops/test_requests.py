@@ -91,6 +91,11 @@ def test_a_mapping_that_only_looks_like_a_request_is_refused_and_still_has_a_con
     assert context_of(message, "w").request_id == "m-1"
 
 
+def test_a_request_that_cannot_be_read_is_told_by_the_id_that_its_sender_gave() -> None:
+    message = message_with({"request": 1, "request_id": "r-1", "budget": "much"})
+    assert context_of(message, "w").request_id == "r-1"
+
+
 def test_a_context_is_the_same_for_the_same_delivery_only() -> None:
     first, second = message_with("x"), message_with("x", "m-1:2")
     assert context_of(first, "w") == context_of(first, "w")

@@ -29,6 +29,7 @@ from afl.mailbox.errors import (
 from afl.mailbox.memory import InMemoryMailbox
 from afl.mailbox.named import NamedMailbox
 from afl.mailbox.resolver import RegistryResolver
+from afl.mailbox.unread import unread_too
 from afl.telemetry import Event, MessageDeadLettered, ReplyUnresolved
 from afl.testing.contracts.mailbox.exam import Background, MessageExam, Open
 
@@ -126,6 +127,31 @@ class MessageContract(MessageExam):
         mailbox.box.put(Entry("poison", b"no"))
         second = mailbox.send(Order("pear"))
         assert [each.id for each in mailbox.receive(max_messages=10)] == [first, second]
+
+    def test_who_asks_for_poison_gets_it_in_its_place_and_ends_it(
+        self, mailboxes: Open, events: list[Event]
+    ) -> None:
+        mailbox, replies = mailboxes(body_type=Order), mailboxes("replies")
+        first = mailbox.send(Order("apple"))
+        mailboxes().send({"item": 1}, reply_to=replies)
+        mailbox.box.put(Entry("text", b"no"))
+        with unread_too():
+            good, bad, text = mailbox.receive(max_messages=10)
+        assert (good.id, good.body_error) == (first, None)
+        assert (bad.body, text.body) == ({"item": 1}, "no")
+        assert bad.body_error is not None
+        assert "`$.item`" in str(bad.body_error)
+        assert mailbox.depth() == Depth(0, 3, 0)
+        bad.reply("it does not fit")
+        mailbox.dead_letter(bad, str(bad.body_error), bad.body_error)
+        assert [each.body for each in replies.receive()] == ["it does not fit"]
+        (letter,) = mailbox.dead_letters()
+        assert (letter.body, letter.reply_to) == ('{"item":1}', "replies")
+        assert [each.message for each in events if isinstance(each, MessageDeadLettered)] == [
+            bad.id
+        ]
+        text.nack()
+        assert mailbox.receive() == [], "who does not ask gets none"
 
     def test_a_receive_that_finds_only_poison_goes_on_waiting(
         self, mailboxes: Open, clock: FakeClock
