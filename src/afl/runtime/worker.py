@@ -26,6 +26,7 @@ from afl.runtime.evaluator import Evaluator
 from afl.runtime.fleet import DRAIN, HandledCounts, ServerRecord, new_server
 from afl.runtime.handlers.scripts import SCRIPT_TASK
 from afl.runtime.lifecycle import BaseLoop
+from afl.runtime.lifecycle.abandoned import name_abandoned
 from afl.runtime.lifecycle.runs import LoopState
 from afl.runtime.loading import Handler
 from afl.runtime.persistence import DEFAULT_LEASE_MS, PersistenceAPI
@@ -42,6 +43,8 @@ _log = get_logger(__name__)
 LEASE_MS = DEFAULT_LEASE_MS
 #: How long a stop waits for work in hand, unless told otherwise.
 DRAIN_TIMEOUT_MS = 30_000
+#: What comes after a drain takes at most: giving back, the last records, the server's.
+CLOSING_S = 5.0
 
 
 class WorkerConfig(Protocol):
@@ -162,12 +165,33 @@ class TaskWorker(BaseLoop):
             self._is_alone = False
 
     def stop(self) -> None:
-        """Ask for the stop and wait for it. Only asks where waiting would never end: in a signal
+        """Ask for the stop and wait for it, as long as a drain may take: a run that has not ended
+        by then is named and left behind. Only asks where waiting would be in vain: in a signal
         handler, and in a handler that this worker waits for itself."""
-        if in_signal_handler():
+        if in_signal_handler() or self._is_awaiting_caller():
             self.request_stop()
-        else:
-            self.shutdown(timeout=math.inf)
+        elif not self.shutdown(timeout=self._longest_stop_s()):
+            self._name_left()
+
+    def _is_awaiting_caller(self) -> bool:
+        """Whether this cannot end before whoever calls this has returned."""
+        return self._runs.is_awaiting_caller()
+
+    @property
+    def _keeps_deadline(self) -> bool:
+        """Whether it ends a drain by itself, and not the group that it runs in."""
+        return self._is_alone
+
+    def _longest_stop_s(self) -> float:
+        drain_s = self._worker_config.drain_ms / 1000
+        # Only after its deadline it gives back what is left: that is no reason to give it up.
+        return drain_s + CLOSING_S if self._keeps_deadline else drain_s
+
+    def _name_left(self) -> None:
+        """A stop waits for it no longer."""
+        thread = self._runs.thread
+        if thread is not None:  # else it has ended just now
+            name_abandoned(self.name, thread, self._clock)
 
     def poll_once(self) -> int:
         """Do what is waiting, one after another, up to `max_concurrent` tasks; how many that

@@ -531,12 +531,17 @@ def test_a_stop_does_not_wait_for_a_loop_that_was_left_behind() -> None:
             return super().claim_tasks(*args, **options)
 
     service = service_of(Shop(Hanging()), shutdown_timeout_ms=100)
+    events: list[telemetry.Event] = []
+    unsubscribe = telemetry.subscribe(events.append)
     aside = started(service)
     assert is_asked.wait(PATIENCE_S)
     Aside(service.stop).join()
     aside.join()
     assert service.is_running
     Aside(service.stop).join()  # nor does a later one
+    unsubscribe()
+    left = [each.loop for each in events if isinstance(each, telemetry.LoopAbandoned)]
+    assert left == [service.name], "its start has named it, once"
     with pytest.raises(UsageError, match="runs already"):
         service.start()
     may_answer.set()

@@ -6,7 +6,7 @@ import asyncio
 import ipaddress
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -22,6 +22,7 @@ from tests.workers.shop import (
     weigh,
 )
 
+from afl import telemetry
 from afl.errors import StoreUnavailable, UsageError
 from afl.runtime.agent_poller import AgentPoller, AgentPollerConfig
 from afl.runtime.dispatch import HandlerContext
@@ -29,9 +30,11 @@ from afl.runtime.entities import HandledCount, ServerDefinition, ServerState, Ta
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.lifecycle import LoopGroup
 from afl.runtime.memory_store import MemoryStore
+from afl.runtime.registry_runner import RegistryRunner, RegistryRunnerConfig
+from afl.runtime.runner import RunnerConfig, RunnerService
 from afl.runtime.script_executor import ScriptExecutor
 from afl.runtime.watchdog import StallStage
-from afl.runtime.worker import in_signal_handler
+from afl.runtime.worker import TaskWorker, in_signal_handler
 
 #: Polls that nobody sees: whatever happens in time is announced.
 NEVER_MS = 3_600_000
@@ -187,6 +190,97 @@ def test_a_group_decides_how_long_a_drain_takes(shop: Shop, gate: Gate) -> None:
         poller.checkpoint()
         run.join()
     assert shop.task(task).state == TaskState.PENDING
+
+
+class Hanging(MemoryStore):
+    """Answers no claim until it may."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_asked, self.may_answer = threading.Event(), threading.Event()
+
+    def claim_tasks(self, *args: Any, **options: Any) -> Any:
+        self.is_asked.set()
+        self.may_answer.wait()
+        return super().claim_tasks(*args, **options)
+
+
+@pytest.fixture
+def hanging() -> Iterator[Hanging]:
+    store = Hanging()
+    yield store
+    store.may_answer.set()
+    store.close()
+
+
+@pytest.fixture
+def left(caplog: pytest.LogCaptureFixture) -> Iterator[Callable[[], list[str]]]:
+    """The loops that were named as left behind, in events and in the log."""
+    events: list[telemetry.Event] = []
+    unsubscribe = telemetry.subscribe(events.append)
+
+    def names() -> list[str]:
+        found = [each for each in events if isinstance(each, telemetry.LoopAbandoned)]
+        assert all("Condition.wait" in each.line for each in found)
+        logged = [each for each in caplog.messages if each.startswith("loop_abandoned")]
+        assert len(logged) == len(found)
+        return [each.loop for each in found]
+
+    yield names
+    unsubscribe()
+
+
+SHORT_MS = 50
+
+
+def short_poller(shop: Shop) -> TaskWorker:
+    return poller_of(shop, service_name="w", drain_timeout_ms=SHORT_MS)
+
+
+def short_registry_runner(shop: Shop) -> TaskWorker:
+    config = RegistryRunnerConfig("w", drain_timeout_ms=SHORT_MS)
+    runner = RegistryRunner(shop.store, shop.evaluator, config)
+    runner.register_handler("shop.Weigh", "tests.workers.shop", "weigh")
+    return runner
+
+
+def short_service(shop: Shop) -> TaskWorker:
+    config = RunnerConfig(service_name="w", shutdown_timeout_ms=SHORT_MS)
+    return RunnerService(shop.store, shop.evaluator, config)
+
+
+@pytest.mark.parametrize("make", [short_poller, short_registry_runner, short_service])
+def test_a_stop_after_a_group_has_left_it_behind_ends_and_names_it(
+    make: Callable[[Shop], TaskWorker], hanging: Hanging, left: Callable[[], list[str]]
+) -> None:
+    worker = make(Shop(hanging))
+    group = LoopGroup([worker], SHORT_MS / 1000, watchdog_threshold=None)
+    run = Aside(lambda: group.run(install_signals=False))
+    assert hanging.is_asked.wait(PATIENCE_S)
+    assert group.shutdown() is False
+    run.join()
+    assert group.abandoned == ("w",)
+    assert left() == ["w"]
+    Aside(worker.stop).join()
+    assert worker.is_running
+    assert left() == ["w", "w"]
+    hanging.may_answer.set()
+    eventually(lambda: not worker.is_running)
+    Aside(worker.stop).join()
+    assert left() == ["w", "w"], "it has ended"
+
+
+def test_a_stop_of_a_worker_that_hangs_by_itself_ends_and_names_it(
+    hanging: Hanging, left: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("afl.runtime.worker.CLOSING_S", 0.05)
+    poller = short_poller(Shop(hanging))
+    started = Aside(poller.start)
+    assert hanging.is_asked.wait(PATIENCE_S)
+    Aside(poller.stop).join()
+    assert left() == ["w"]
+    hanging.may_answer.set()
+    started.join()
 
 
 def test_a_handler_may_stop_its_own_worker(shop: Shop) -> None:

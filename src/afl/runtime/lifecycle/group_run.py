@@ -11,9 +11,9 @@ from contextlib import ExitStack
 from functools import partial
 
 from afl import telemetry
-from afl.log import get_logger
 from afl.runtime.dependencies import Dependency, Probe, WarmupStep, problems_of
 from afl.runtime.health import HealthServer
+from afl.runtime.lifecycle.abandoned import name_abandoned
 from afl.runtime.lifecycle.coordinator import ShutdownCoordinator, Urgency
 from afl.runtime.lifecycle.drain import Drain, Pressure
 from afl.runtime.lifecycle.measures import Measures
@@ -24,10 +24,7 @@ from afl.runtime.lifecycle.runnable import Runnable
 from afl.runtime.lifecycle.settings import GroupSettings, RunOptions
 from afl.runtime.lifecycle.systemd import Systemd
 from afl.runtime.phases import Phase, Phases
-from afl.runtime.stacks import place_of
 from afl.runtime.watchdog import Stall, Watchdog
-
-_log = get_logger(__name__)
 
 _ASKED = "asked to stop"
 #: How often the supervisor looks around when nothing happens.
@@ -164,7 +161,8 @@ class GroupRun:
         )
         self.abandoned = tuple(drain.run())
         for member in self.abandoned:
-            self._name_abandoned(member)
+            assert member.thread is not None, "only what runs can be left behind"
+            name_abandoned(member.name, member.thread.ident, self._clock)
         self.phases.enter(Phase.TERMINATE, self._how_it_ended())
 
     # Its parts
@@ -299,16 +297,6 @@ class GroupRun:
             self._resting.remove(member)
 
     # The end
-
-    def _name_abandoned(self, member: Member) -> None:
-        thread = member.thread
-        assert thread is not None, "only what runs can be left behind"
-        handler, line = place_of(thread.ident)
-        event = telemetry.LoopAbandoned(
-            at=self._clock.now(), loop=member.name, handler=handler, line=line
-        )
-        telemetry.emit(event)
-        _log.error("loop_abandoned", loop=event.loop, handler=handler, line=line)
 
     def _how_it_ended(self) -> str:
         if self.abandoned:

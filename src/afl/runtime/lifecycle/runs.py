@@ -67,6 +67,12 @@ class LoopRuns:
         run = self._run
         return run is not None and run.thread is not None
 
+    @property
+    def thread(self) -> int | None:
+        """The one that the run goes on on, as `threading.get_ident` has it; None if none does."""
+        run = self._run
+        return None if run is None else run.thread
+
     def expect(self) -> None:
         """Say that a run is about to begin on some thread: stops from now on are for it."""
         with self._changed:

@@ -160,6 +160,17 @@ class RunnerService(TaskWorker):
         # Nobody knows when a loop ends that was left behind.
         return super().shutdown(timeout=0.0 if self._is_left else timeout)
 
+    def _is_awaiting_caller(self) -> bool:
+        return super()._is_awaiting_caller() or self._starts.is_awaiting_caller()
+
+    @property
+    def _keeps_deadline(self) -> bool:
+        return self._starts.is_running
+
+    def _name_left(self) -> None:
+        if not self._is_left:  # else its start has named it
+            super()._name_left()
+
     def run_once(self) -> int:
         """Look around once and do what is waiting, on this thread; how many tasks that were."""
         self._look_for_leftovers()
