@@ -129,7 +129,8 @@ class Gate:
 
 
 def eventually(condition: Callable[[], object]) -> None:
-    assert wait_until(lambda: bool(condition()), timeout=PATIENCE_S), "it never came to that"
+    is_so = wait_until(lambda: bool(condition()), timeout=PATIENCE_S, poll_interval=0.005)
+    assert is_so, "it never came to that"
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from afl.runtime.lifecycle import Runnable, wait_until
 
 #: Longer than any loop takes to begin or end.
 PATIENCE_S = 20.0
+_LOOK_S = 0.005
 #: How long a stop is waited for before it is asked for again.
 _SLICE_S = 0.02
 
@@ -79,7 +80,8 @@ class RunnableExam:
         beats: list[int] = []
         heartbeat.add_callback(lambda: beats.append(1))
         run = self._started(loop)
-        assert wait_until(lambda: bool(beats), timeout=PATIENCE_S), "it runs without a beat"
+        is_beating = wait_until(lambda: bool(beats), timeout=PATIENCE_S, poll_interval=_LOOK_S)
+        assert is_beating, "it runs without a beat"
         assert loop.shutdown(timeout=PATIENCE_S) is True
         run.join()
 
@@ -112,7 +114,9 @@ class RunnableExam:
 
     def _started(self, loop: Runnable) -> _Call:
         run = _Call(lambda: loop.run(**self.options))
-        assert wait_until(lambda: loop.running or not run.is_alive, timeout=PATIENCE_S)
+        assert wait_until(
+            lambda: loop.running or not run.is_alive, timeout=PATIENCE_S, poll_interval=_LOOK_S
+        )
         assert loop.running, f"it did not begin to run: {run.error!r}"
         return run
 

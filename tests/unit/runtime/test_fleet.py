@@ -96,7 +96,7 @@ def heard() -> Iterator[list[ServerLost]]:
 
 
 def eventually(condition: Any) -> None:
-    assert wait_until(condition, timeout=PATIENCE_S)
+    assert wait_until(condition, timeout=PATIENCE_S, poll_interval=0.005)
 
 
 def stored(store: MemoryStore, server_id: str = "s1") -> ServerDefinition:

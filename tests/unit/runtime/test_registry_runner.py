@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.workers.shop import SENT, Aside, Shop, eventually, running
+from tests.workers.shop import PATIENCE_S, SENT, Aside, Shop, eventually, running
 
 from afl import telemetry
 from afl.clock import FakeClock
 from afl.errors import StoreClosed, StoreMisused, StoreUnavailable
 from afl.operations import runs
 from afl.runtime.entities import HandlerRegistration, ServerState, TaskState
+from afl.runtime.lifecycle import wait_until
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.registrations import RegistrationLoader
 from afl.runtime.registry_runner import RegistryRunner, RegistryRunnerConfig
@@ -473,13 +474,13 @@ def timed_runner(shop: Shop, clock: FakeClock) -> RegistryRunner:
 
 
 def go_by(clock: FakeClock, condition: Callable[[], object]) -> None:
-    """Let time go by until it is so."""
+    """Let time go by until it is so; slowly enough for threads that wait for it to come along."""
 
     def is_so() -> bool:
         clock.advance(1.0)
         return bool(condition())
 
-    eventually(is_so)
+    assert wait_until(is_so, timeout=PATIENCE_S, poll_interval=0.04)
 
 
 def is_at_work(shop: Shop, runner: RegistryRunner) -> bool:
