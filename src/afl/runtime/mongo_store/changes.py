@@ -17,7 +17,7 @@ def apply(tx: Transaction, changes: IterationChanges, holding: Holding | None = 
         return
     holding = Holding(tx) if holding is None else holding
     with refusing():
-        holding.hold(_runs_of(changes))
+        holding.hold(_runs_of(changes), {each.uuid for each in changes.updated_runs})
         written = {each.uuid for each in (*changes.updated_tasks, *changes.created_tasks)}
         if only_read := holding.tasks - written:
             tasks.touch(tx, only_read)

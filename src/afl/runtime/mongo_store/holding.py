@@ -8,11 +8,11 @@ their run. Of two who change the same document one is refused, and decides anew.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from afl.db.mongo import Transaction
 from afl.runtime.mongo_store import runs
-from afl.runtime.mongo_store.schema import GUARDS
+from afl.runtime.mongo_store.schema import GUARDS, RUNS
 
 _GROW = {"$inc": {"n": 1}}
 #: Bits for the new documents of one decision about one run.
@@ -27,7 +27,7 @@ def run_guard(run_id: str) -> str:
 class Holding:
     """What one decision has read and holds."""
 
-    __slots__ = ("_guards", "_seen", "_tx", "_used", "tasks")
+    __slots__ = ("_guards", "_known", "_seen", "_tx", "_used", "tasks")
 
     def __init__(self, tx: Transaction) -> None:
         self._tx = tx
@@ -35,6 +35,8 @@ class Holding:
         self._guards: dict[str, int] = {}
         self._used: dict[str, int] = {}
         self._seen: set[str] = set()
+        #: Runs whose record was read and is not held yet.
+        self._known: dict[str, runs.Held] = {}
         #: Tasks that were read.
         self.tasks: set[str] = set()
 
@@ -50,11 +52,28 @@ class Holding:
         """Steps of these were read: they are held before something is written."""
         self._seen.update(run_ids)
 
-    def hold(self, run_ids: Iterable[str]) -> None:
-        """Hold these runs, and all of which something was read."""
+    def know(self, found: runs.Held) -> None:
+        """The record of a run was read: it is held along with what is written."""
+        self._known[found.run.workflow_id] = found
+        self.see([found.run.workflow_id])
+
+    def hold(self, run_ids: Iterable[str], changed: Collection[str] = ()) -> None:
+        """Hold these runs, and all of which something was read. The records of `changed` are
+        written anyway."""
         for each in sorted((self._seen | set(run_ids)) - self._guards.keys()):
+            known = self._known.get(each)
+            if known is not None:
+                self._hold_known(each, known, changed)
+                continue
             found = runs.held(self._tx, each)
             self.add(each, self._held_without_run(each) if found is None else found.guard)
+
+    def _hold_known(self, run_id: str, known: runs.Held, changed: Collection[str]) -> None:
+        """With `flush`, in the same command as other changes of the record: whoever has changed it
+        since it was read is in the way there."""
+        self.add(run_id, known.guard + 1)
+        if known.run.uuid not in changed:
+            self._tx.update(RUNS, [({"_id": known.run.uuid}, {**runs.HOLD})])
 
     def _held_without_run(self, run_id: str) -> int:
         """Steps of runs that somebody else keeps track of."""

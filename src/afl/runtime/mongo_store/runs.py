@@ -45,7 +45,8 @@ _CHANGING = (
 _HEAD = {"parameters": 0}
 #: Whoever decides about a run changes its document: of two at once, the second begins anew. The
 #: answer tells the time.
-HOLD = {"$inc": {"guard": 1}, "$currentDate": {"held_at": True}}
+_GROW = {"$inc": {"guard": 1}}
+HOLD = {**_GROW, "$currentDate": {"held_at": True}}
 
 
 def run_topic(workflow_id: str) -> str:
@@ -117,7 +118,19 @@ def many_held(tx: Transaction, workflow_ids: Sequence[WorkflowId]) -> list[Held]
 
 def _held(tx: Transaction, found: Document) -> Held:
     tx.heard_time(found["held_at"])
-    return Held(KIND.record({"parameters": "[]", **found}), found["guard"])
+    return head_of(found)
+
+
+def head_of(found: Document) -> Held:
+    return Held(KIND.record({"parameters": "[]", **found}), found.get("guard", 0))
+
+
+def heads_of(workflow_id: str, into: str) -> list[Filter]:
+    """Stages that bring along the run of this id, as a list of at most one, without its
+    parameters."""
+    newest: list[Filter] = [{"$sort": dict(NEWEST_FIRST)}, {"$limit": 1}]
+    head = [{"$match": {"workflow_id": workflow_id}}, *newest, {"$project": _HEAD}]
+    return [{"$lookup": {"from": RUNS, "pipeline": head, "as": into}}]
 
 
 # Changes
@@ -137,7 +150,7 @@ def update(tx: Transaction, runs: Sequence[RunnerDefinition]) -> None:
 
 def _update(run: RunnerDefinition) -> tuple[Filter, Document]:
     where = {"_id": run.uuid, "version": run.version}
-    return where, {"$set": {**KIND.some(run, _CHANGING), "version": run.version + 1}}
+    return where, {"$set": {**KIND.some(run, _CHANGING), "version": run.version + 1}, **_GROW}
 
 
 def save(tx: Transaction, run: RunnerDefinition, guard: int) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from datetime import datetime
+from typing import Any, NamedTuple
 
 from afl.db.mongo import Document, Filter, Reader, Transaction
 from afl.db.mongo.transaction import BETWEEN_TOPICS, NEWS, news
@@ -12,7 +13,7 @@ from afl.errors import Conflict
 from afl.runtime.claims import check_save, ended, may_follow
 from afl.runtime.entities import TASK_TRANSITIONS, TaskDefinition, TaskState
 from afl.runtime.mongo_store.documents import NEWEST_FIRST, Documents
-from afl.runtime.mongo_store.runs import run_topic
+from afl.runtime.mongo_store.runs import Held, head_of, heads_of, run_topic
 from afl.runtime.mongo_store.schema import BY_AGE, QUEUED, RUNS, STEPS, TASKS
 from afl.runtime.mongo_store.times import Now, literal
 from afl.runtime.persistence import Claim, task_id_of
@@ -81,6 +82,29 @@ def get_with_steps(reader: Reader, task_id: str) -> tuple[TaskDefinition, list[D
     as asking for each. The task alone, if they are too large together for one answer."""
     for found in reader.aggregate(TASKS, [{"$match": {"_id": task_id}}, *_WITH_STEPS]):
         return KIND.record(found), found["steps"] + found["containers"]
+    return None
+
+
+class WithRun(NamedTuple):
+    """What the result of a task begins with."""
+
+    task: TaskDefinition
+    #: As `get_with_steps` gives them.
+    around: list[Document]
+    run: Held | None
+    #: When the server looked.
+    time: datetime
+
+
+def get_with_run(reader: Reader, task_id: str, workflow_id: str) -> WithRun | None:
+    """The same, with the run: all in one question."""
+    time_and_run = [{"$set": {"time": "$$NOW"}}, *heads_of(workflow_id, "run")]
+    for found in reader.aggregate(
+        TASKS, [{"$match": {"_id": task_id}}, *time_and_run, *_WITH_STEPS]
+    ):
+        run = head_of(found["run"][0]) if found["run"] else None
+        around = found["steps"] + found["containers"]
+        return WithRun(KIND.record(found), around, run, found["time"])
     return None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from afl.db.mongo import Document, Transaction
 from afl.runtime.entities import FlowDefinition, RunnerDefinition, TaskDefinition
@@ -67,8 +67,10 @@ class MongoView:
         found = tasks.get_with_steps(self._tx, task_id)
         if found is None:
             return None
-        task, around = found
-        self._holding.tasks.add(task_id)
+        return self._noted(*found)
+
+    def _noted(self, task: TaskDefinition, around: Iterable[Document]) -> TaskDefinition:
+        self._holding.tasks.add(task.uuid)
         self._at_hand.update((each["_id"], each) for each in around)
         return task
 
@@ -91,7 +93,15 @@ class MongoView:
     def get_run_and_task(
         self, workflow_id: WorkflowId, task_id: str
     ) -> tuple[RunnerDefinition | None, TaskDefinition | None]:
-        return self.get_run(workflow_id), self.get_task(task_id)
+        found = tasks.get_with_run(self._tx, task_id, workflow_id)
+        if found is None:
+            return self.get_run(workflow_id), None
+        self._tx.heard_time(found.time)
+        task = self._noted(found.task, found.around)
+        if found.run is None:
+            return None, task
+        self._holding.know(found.run)
+        return found.run.run, task
 
     def get_runs(self, workflow_ids: Sequence[WorkflowId]) -> dict[WorkflowId, RunnerDefinition]:
         found = runs.many_held(self._tx, workflow_ids)

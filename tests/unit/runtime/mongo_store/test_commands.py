@@ -64,7 +64,7 @@ def store(url: str, commands: Commands) -> Iterator[MongoStore]:
             yield opened
 
 
-def test_a_result_that_ends_its_run_takes_six_commands(
+def test_a_result_that_ends_its_run_takes_five_commands(
     store: MongoStore, commands: Commands
 ) -> None:
     evaluator = Evaluator(store)
@@ -72,7 +72,7 @@ def test_a_result_that_ends_its_run_takes_six_commands(
     (task,) = store.claim_tasks(["shop.Pay"], 1)
     commands.names.clear()
     evaluator.complete_task(task, {"n": 2})
-    assert commands.names == ["findAndModify", "aggregate", *["update"] * 3, "commitTransaction"]
+    assert commands.names == ["aggregate", *["update"] * 3, "commitTransaction"]
     assert store.wait_for_run(run)
 
 
