@@ -23,7 +23,8 @@ streamable HTTP at `/mcp`. [How to use it](../how-to/use-afl-from-an-llm.md).
 - The result of each tool is an object, as text and as structured content. `success` says whether it
   was done; if not, `error` says why and what to do, and the result is an error of the tool.
 - A tool *acts* if it changes something. Over HTTP that needs the operator's token; with
-  `--read-only` nobody may.
+  `--read-only` nobody may. Who may not act sees of turns what their callers do: no arguments or
+  results of tools, no memory, no notes.
 - What starts or asks for a run waits for its end, {WAIT_S:g} s unless `wait_seconds` says otherwise
   (at most {LONGEST_S:g}), and reports progress. It ends sooner if nobody is there who could do
   anything for the run: `unserved` names the facets, `note` says what would help. The run goes on.

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import closing, suppress
-from typing import Any
+from contextlib import closing
 
 import httpx
 import pytest
@@ -16,47 +14,15 @@ from tests.dashboard.conftest import (
     first_parts,
     waiting_turns,
 )
+from tests.turns.secretive import INSIDE, SAID, secretive_turn
 
-from afl.errors import AflError
-from afl.turns import NewTurn, OutcomeUnknown, SqliteTurns, Turn
-from afl.turns.values import encode
-
-#: Parts of values that only operators may see.
-INSIDE = ("customer-7", "DE89", "remembered-8", "noted-9", "fax-10", "answered-11", "thought-12")
-SAID = "I look it up."
-
-
-def _fax() -> None:
-    raise OutcomeUnknown("the line broke")
+from afl.turns import SqliteTurns
 
 
 @pytest.fixture
-def turn_id(site: Site) -> Iterator[str]:
-    """Of a turn in whose journal there is something of everything."""
-    parts = [["text", {"text": SAID}], ["thinking", {"thinking": "thought-12"}]]
+def turn_id(site: Site) -> str:
     with closing(SqliteTurns(site.mailboxes)) as store:
-        record = store.accept(NewTurn("shop", encode({"say": "my IBAN?"}), "k"))
-        turn = Turn(store, store.begin(record.id, "somebody", 30_000))
-        turn.model(lambda: {"parts": parts, "stop": "tool"})
-        turn.tool("lookup", {"customer": "customer-7"}, lambda: {"iban": "DE89"})
-        turn.remember({"seen": "remembered-8"})
-        turn.note("noted-9")
-        with suppress(AflError):
-            turn.wait_for_input("Which colour?")
-        store.give_input(record.id, "", encode("answered-11"))
-        turn = Turn(store, store.begin(record.id, "somebody", 30_000))
-        with suppress(AflError):
-            _again(turn, parts)
-        yield record.id
-
-
-def _again(turn: Turn, parts: Any) -> None:
-    turn.model(lambda: {"parts": parts, "stop": "tool"})
-    turn.tool("lookup", {"customer": "customer-7"}, lambda: {"iban": "DE89"})
-    turn.remember({"seen": "remembered-8"})
-    turn.note("noted-9")
-    turn.wait_for_input("Which colour?")
-    turn.tool("fax", {"text": "fax-10"}, _fax)
+        return secretive_turn(store)
 
 
 def _texts(site: Site, token: str, turn_id: str) -> dict[str, str]:

@@ -8,9 +8,9 @@ from typing import Any
 
 from afl.dashboard.desk import Action, Asked, Desk
 from afl.dashboard.formats import json_text
-from afl.dashboard.outside import effect_from_outside, turn_from_outside
 from afl.errors import NotFound
 from afl.gateway.access import Right
+from afl.gateway.outside import seen_effects, seen_turn
 from afl.mailbox import DeadLetter, Peeked
 from afl.operations import fleet, handlers, mailboxes, overview, reading, schemas, tasks, turns
 from afl.operations.catalog import Offer
@@ -165,19 +165,12 @@ def list_turns(desk: Desk, asked: Asked) -> TurnsShown:
 
 
 def show_turn(desk: Desk, asked: Asked) -> dict[str, Any]:
-    store, turn_id = turns_of(desk), asked.path["turn"]
-    shown = turns.show_turn(store, turn_id)
-    if asked.visitor.may(Right.INSIDE):
-        return shown
-    return turn_from_outside(shown, store.read(turn_id))
+    return seen_turn(turns_of(desk), asked.path["turn"], is_inside=asked.visitor.may(Right.INSIDE))
 
 
 def effects_of(store: TurnStore, asked: Asked) -> list[UnknownEffect]:
     """Those that wait for a person, as the visitor may see them."""
-    found = turns.unknown_effects(store)
-    if asked.visitor.may(Right.INSIDE):
-        return found
-    return [effect_from_outside(each) for each in found]
+    return seen_effects(store, is_inside=asked.visitor.may(Right.INSIDE))
 
 
 def list_mailboxes(desk: Desk, asked: Asked) -> list[MailboxDepth]:  # noqa: ARG001

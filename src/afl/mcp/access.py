@@ -27,6 +27,11 @@ class Role:
     def may_act(self) -> bool:
         return OPERATE in self.scopes
 
+    @property
+    def sees_inside(self) -> bool:
+        """Of turns: arguments and results of tools, memory, notes."""
+        return self.may_act
+
     @classmethod
     def of_scopes(cls, scopes: Sequence[str]) -> Role:
         return OPERATOR if OPERATE in scopes else READER

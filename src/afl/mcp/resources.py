@@ -9,7 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from afl.gateway.outside import seen_turn
 from afl.mcp import shapes
+from afl.mcp.access import Role
 from afl.mcp.backend import Backend
 from afl.mcp.missing import required_handler, required_run, required_step
 from afl.operations import finding, handlers, records, tasks, turns
@@ -28,10 +30,15 @@ class Resource:
     name: str
     description: str
     read: Read
+    #: For who may not see what is inside, if they see something else.
+    read_outside: Read | None = None
 
     @property
     def is_template(self) -> bool:
         return "{" in self.uri
+
+    def reader(self, role: Role) -> Read:
+        return self.read if role.sees_inside else self.read_outside or self.read
 
 
 def _runners(backend: Backend, _: str) -> Any:
@@ -102,7 +109,11 @@ def _turns(backend: Backend, _: str) -> Any:
 
 
 def _turn(backend: Backend, turn_id: str) -> Any:
-    return turns.show_turn(backend.turns, turn_id)
+    return seen_turn(backend.turns, turn_id, is_inside=True)
+
+
+def _turn_outside(backend: Backend, turn_id: str) -> Any:
+    return seen_turn(backend.turns, turn_id, is_inside=False)
 
 
 RESOURCES: tuple[Resource, ...] = (
@@ -132,6 +143,10 @@ RESOURCES: tuple[Resource, ...] = (
     Resource("afl://handlers/{facet}", "handler", "The handler of one facet.", _handler),
     Resource("afl://turns", "turns", f"The newest {_NEWEST} turns of agents.", _turns),
     Resource(
-        "afl://turns/{id}", "turn", "One turn: what was asked, done, remembered, is open.", _turn
+        "afl://turns/{id}",
+        "turn",
+        "One turn: what was asked, done, remembered, is open.",
+        _turn,
+        _turn_outside,
     ),
 )

@@ -110,7 +110,7 @@ class _Face:
         async def report(progress: float, message: str) -> None:
             await context.session.report_progress(progress, None, message)
 
-        call = Call(self._backend, report, self._waiters)
+        call = Call(self._backend, role, report, self._waiters)
         tool = TOOLS.get(name)
         if tool is None:
             with _noted(role, name, ""):
@@ -156,12 +156,13 @@ class _Face:
         )
 
     async def read_resource(
-        self, _context: Context, params: types.ReadResourceRequestParams
+        self, context: Context, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
         uri = str(params.uri)
         found, argument = _matching(uri)
         try:
-            value = await anyio.to_thread.run_sync(found.read, self._backend, argument)
+            read = found.reader(self._role(context))
+            value = await anyio.to_thread.run_sync(read, self._backend, argument)
         except AflError as error:
             # Whoever asked named something that is not there, or cannot be read now.
             raise MCPError(types.INVALID_PARAMS, str(error), {"uri": uri}) from None

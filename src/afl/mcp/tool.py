@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import anyio.to_thread
 
+from afl.mcp.access import Role
 from afl.mcp.arguments import Arguments, Result
 from afl.mcp.backend import Backend
 
@@ -37,6 +38,8 @@ class Call:
     """One call of a tool."""
 
     backend: Backend
+    #: Of whoever called.
+    role: Role
     #: Tells whoever called how far it has come.
     report: Callable[[float, str], Awaitable[None]]
     waiters: anyio.CapacityLimiter
@@ -81,7 +84,17 @@ def in_thread(work: Callable[[Backend, Any], Result]) -> Run:
     """A tool that asks the store and answers. What has begun is finished, whoever leaves."""
 
     @wraps(work)
+    def on_backend(call: Call, arguments: Any) -> Result:
+        return work(call.backend, arguments)
+
+    return in_thread_for_caller(on_backend)
+
+
+def in_thread_for_caller(work: Callable[[Call, Any], Result]) -> Run:
+    """The same, if the answer depends on who asks."""
+
+    @wraps(work)
     async def run(call: Call, arguments: Any) -> Result:
-        return await anyio.to_thread.run_sync(work, call.backend, arguments)
+        return await anyio.to_thread.run_sync(work, call, arguments)
 
     return run

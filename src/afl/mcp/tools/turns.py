@@ -9,10 +9,10 @@ from typing import Annotated, Any, Literal
 from msgspec import UNSET, Meta, UnsetType
 
 from afl.errors import UsageError
+from afl.gateway.outside import seen_effects, seen_turn
 from afl.mcp import shapes
 from afl.mcp.arguments import Arguments, Result
-from afl.mcp.backend import Backend
-from afl.mcp.tool import Hints, Tool, in_thread
+from afl.mcp.tool import Call, Hints, Tool, in_thread_for_caller
 from afl.operations import turns
 from afl.turns.api import TurnRecord
 
@@ -76,15 +76,15 @@ class TurnsResult(Result):
     ) = UNSET
 
 
-def turns_(backend: Backend, given: Turns) -> TurnsResult:
+def turns_(call: Call, given: Turns) -> TurnsResult:
     if given.action not in _NEED_NO_TURN and not given.turn_id:
         raise UsageError(f"turn_id is required for {given.action}")
-    return _ACTIONS[given.action](backend, given)
+    return _ACTIONS[given.action](call, given)
 
 
-def _list(backend: Backend, given: Turns) -> TurnsResult:
+def _list(call: Call, given: Turns) -> TurnsResult:
     found = turns.list_turns(
-        backend.turns,
+        call.backend.turns,
         loop=given.loop or None,
         state=given.state or None,
         limit=given.limit,
@@ -93,46 +93,47 @@ def _list(backend: Backend, given: Turns) -> TurnsResult:
     return TurnsResult(success=True, turns=[shapes.turn(each) for each in found])
 
 
-def _get(backend: Backend, given: Turns) -> TurnsResult:
-    return TurnsResult(success=True, turn=turns.show_turn(backend.turns, given.turn_id))
+def _get(call: Call, given: Turns) -> TurnsResult:
+    found = seen_turn(call.backend.turns, given.turn_id, is_inside=call.role.sees_inside)
+    return TurnsResult(success=True, turn=found)
 
 
-def _effects(backend: Backend, given: Turns) -> TurnsResult:
-    found = turns.unknown_effects(backend.turns, given.limit)
+def _effects(call: Call, given: Turns) -> TurnsResult:
+    found = seen_effects(call.backend.turns, given.limit, is_inside=call.role.sees_inside)
     return TurnsResult(success=True, effects=[asdict(each) for each in found])
 
 
-def _answer(backend: Backend, given: Turns) -> TurnsResult:
+def _answer(call: Call, given: Turns) -> TurnsResult:
     if given.answer is UNSET:
         raise UsageError("answer is required for answer: any JSON, null as well")
     return _now(
-        turns.answer_turn(backend.turns, given.turn_id, given.answer, question=given.call_id)
+        turns.answer_turn(call.backend.turns, given.turn_id, given.answer, question=given.call_id)
     )
 
 
-def _resume(backend: Backend, given: Turns) -> TurnsResult:
-    return _now(turns.resume_turn(backend.turns, given.turn_id))
+def _resume(call: Call, given: Turns) -> TurnsResult:
+    return _now(turns.resume_turn(call.backend.turns, given.turn_id))
 
 
-def _settle(backend: Backend, given: Turns) -> TurnsResult:
+def _settle(call: Call, given: Turns) -> TurnsResult:
     if not given.outcome:
         raise UsageError("outcome is required for settle: done, failed or again")
     return _now(
         turns.settle_effect(
-            backend.turns, given.turn_id, given.outcome, given.value, call_id=given.call_id
+            call.backend.turns, given.turn_id, given.outcome, given.value, call_id=given.call_id
         )
     )
 
 
-def _cancel(backend: Backend, given: Turns) -> TurnsResult:
-    return _now(turns.cancel_turn(backend.turns, given.turn_id, given.reason))
+def _cancel(call: Call, given: Turns) -> TurnsResult:
+    return _now(turns.cancel_turn(call.backend.turns, given.turn_id, given.reason))
 
 
 def _now(record: TurnRecord) -> TurnsResult:
     return TurnsResult(success=True, turn=shapes.turn(record))
 
 
-_ACTIONS: dict[str, Callable[[Backend, Turns], TurnsResult]] = {
+_ACTIONS: dict[str, Callable[[Call, Turns], TurnsResult]] = {
     "list": _list,
     "get": _get,
     "effects": _effects,
@@ -151,7 +152,7 @@ TOOLS = (
         "whether it happened, let one go on, or cancel it.",
         Turns,
         TurnsResult,
-        in_thread(turns_),
+        in_thread_for_caller(turns_),
         Hints(is_destructive=True),
         lambda given: given.action not in _LOOKS,
         looks_too=True,

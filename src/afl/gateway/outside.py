@@ -1,4 +1,5 @@
-"""Turns for who may not see what is inside of them: each as its caller does."""
+"""Turns as somebody may see them. Who may not see what is inside sees each as its caller does: the
+rows of the stream say what that is."""
 
 from __future__ import annotations
 
@@ -7,8 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 from afl.gateway.events import View, event_of
+from afl.operations import turns
 from afl.operations.turns import UnknownEffect
-from afl.turns.api import Entry
+from afl.turns.api import Entry, TurnStore
 
 #: What an event says that the trace has beside the value.
 _BESIDE = ("at", "call_id", "tool", "model")
@@ -16,7 +18,19 @@ _BESIDE = ("at", "call_id", "tool", "model")
 Facts = dict[str, Any]
 
 
-def turn_from_outside(shown: Facts, journal: Sequence[Entry]) -> Facts:
+def seen_turn(store: TurnStore, turn_id: str, *, is_inside: bool) -> Facts:
+    """Its checkpoint. Raises TurnNotFound."""
+    shown = turns.show_turn(store, turn_id)
+    return shown if is_inside else _from_outside(shown, store.read(turn_id))
+
+
+def seen_effects(store: TurnStore, limit: int = 100, *, is_inside: bool) -> list[UnknownEffect]:
+    """Those that wait for a person, the oldest first."""
+    found = turns.unknown_effects(store, limit)
+    return found if is_inside else [_effect(each) for each in found]
+
+
+def _from_outside(shown: Facts, journal: Sequence[Entry]) -> Facts:
     """A checkpoint with what the stream of the turn tells its caller, and no more."""
     return {
         **shown,
@@ -27,7 +41,7 @@ def turn_from_outside(shown: Facts, journal: Sequence[Entry]) -> Facts:
     }
 
 
-def effect_from_outside(effect: UnknownEffect) -> UnknownEffect:
+def _effect(effect: UnknownEffect) -> UnknownEffect:
     return replace(effect, arguments=None, idempotency_key="")
 
 
