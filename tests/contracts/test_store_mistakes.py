@@ -210,6 +210,13 @@ class SilentRegistrations(MemoryStore):
             self._waiting = waiting
 
 
+class SilentAsking(MemoryStore):
+    """What is asked of a server is heard with its next beat."""
+
+    def attend_server(self, server_id: str, told: Callable[[], None]) -> Callable[[], None]:
+        return super().attend_server(f"not {server_id}", told)
+
+
 class DeafBeats(MemoryStore):
     """A server knows best what is wanted of it, and what went wrong."""
 
@@ -336,6 +343,14 @@ def test_the_suite_finds_that_a_registration_is_not_announced() -> None:
         pytest.raises(AssertionError, match="did not end"),
     ):
         HastyFleet().test_a_registration_that_is_saved_wakes(store, clock)
+
+
+def test_the_suite_finds_that_what_is_asked_of_a_server_is_not_announced() -> None:
+    with (
+        closing(SilentAsking(FakeClock())) as store,
+        pytest.raises(AssertionError, match="did not end"),
+    ):
+        HastyFleet().test_who_attends_hears_of_what_is_asked(store)
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
 """A worker process as the others see it: its server record, from the first beat to the last.
 
-The record is written on a thread of its own every heartbeat, and whenever the state changes. A
-store that cannot be reached never ends the worker; what was not written is written with the next
-beat, also if the record is gone by then.
+The record is written on a thread of its own every heartbeat, whenever the state changes, and when
+an operator asks for something. A store that cannot be reached never ends the worker; what was not
+written is written with the next beat, also if the record is gone by then.
 """
 
 from __future__ import annotations
@@ -90,7 +90,12 @@ class ServerRecord:
         self._clock = clock
         #: Writes keep the order of what they tell.
         self._lock = threading.Lock()
+        #: What was wanted at the last beat.
+        self._wanted = ""
+        #: Ends the rest between two beats: there is something to tell, it is over, or perhaps an
+        #: operator wants something else.
         self._news = threading.Event()
+        self._has_news = False
 
     @contextmanager
     def on_duty(self) -> Iterator[None]:
@@ -98,6 +103,8 @@ class ServerRecord:
         server, over = self._server, threading.Event()
         server.state, server.error, server.start_time = ServerState.STARTUP, None, self._now_ms()
         _own.add(server.uuid)
+        # First, so that nothing is asked in between.
+        attend_no_more = self._attend()
         self._try_to_beat()
         beats = threading.Thread(
             target=self._keep_beating, args=(over,), name="loop-worker-server", daemon=True
@@ -113,6 +120,7 @@ class ServerRecord:
             if server.state != ServerState.ERROR:
                 server.state = ServerState.SHUTDOWN
             over.set()
+            attend_no_more()
             self._news.set()
             self._say_goodbye()
             beats.join(_LAST_BEAT_S)
@@ -125,7 +133,16 @@ class ServerRecord:
 
     def tell_soon(self) -> None:
         """Something changed that others should know before the next beat. Never waits."""
+        self._has_news = True
         self._news.set()
+
+    def _attend(self) -> Callable[[], None]:
+        """Hear at once when something is asked, until what this gives is called. Who does no tasks
+        cannot be asked for anything."""
+        if self._server.task_list:
+            with suppress(StoreError):  # then it is heard with the next beat
+                return self._store.attend_server(self._server.uuid, self._news.set)
+        return _nothing
 
     # Beats
 
@@ -133,20 +150,37 @@ class ServerRecord:
         """Write how it stands, and hear what is wanted. Raises StoreError."""
         with self._lock:
             self._measure(self._server)
-            wanted = self._store.beat_server(self._server)
+            wanted = self._wanted = self._store.beat_server(self._server)
         self._on_wanted(wanted)
 
     def _keep_beating(self, over: threading.Event) -> None:
         # A predecessor that died right before this one began is silent long enough by then.
         again_at = self._clock.monotonic() + self._look_for_lost() + self._interval_s
         while True:
-            self._clock.wait(self._news, self._interval_s)
-            self._news.clear()
+            self._rest(over)
             if over.is_set() or not self._try_to_beat():
                 return
             if self._clock.monotonic() >= again_at:
                 self._look_for_lost()
                 again_at = math.inf
+
+    def _rest(self, over: threading.Event) -> None:
+        """Until the next beat is due, or should not be waited for."""
+        due_at = self._clock.monotonic() + self._interval_s
+        while self._clock.wait(self._news, due_at - self._clock.monotonic()):
+            self._news.clear()
+            if over.is_set() or self._has_news or self._is_asked():
+                self._has_news = False
+                return
+
+    def _is_asked(self) -> bool:
+        """Whether something else is wanted. Looked up, because announcements may come for nothing,
+        and each beat is a write."""
+        try:
+            stored = self._store.get_server(self._server.uuid)
+        except Exception:  # nothing may end these beats, and the next one says what is wanted
+            return False
+        return stored is not None and stored.wanted != self._wanted
 
     def _try_to_beat(self) -> bool:
         """Whether there is a store to beat at."""
@@ -234,6 +268,10 @@ class ServerRecord:
                 reason=reason,
             )
         )
+
+
+def _nothing() -> None:
+    pass
 
 
 def _place(server: ServerDefinition) -> tuple[str, str, str]:

@@ -11,8 +11,8 @@ suite in `afl.testing.contracts` examines it.
 - **The store's clock.** Leases, locks and waits end by `now_ms()` of the store, never by a
   worker's clock. A lease holds while `now < lease_expires <= now + lease_ms`.
 - **Announcements.** A committed task wakes `wait_for_work`, a run that ended wakes
-  `wait_for_run`, and what changes in a run wakes `wait_for_change`, within milliseconds, in all
-  processes on the store.
+  `wait_for_run`, what changes in a run wakes `wait_for_change`, and who is asked for something
+  hears of it by `attend_server`, within milliseconds, in all processes on the store.
 - **Pages.** Lists that may be long are given in pages (`afl.runtime.listing`), by an index: the
   first page of a million records costs what the first page of a hundred does.
 
@@ -504,6 +504,11 @@ class FleetStore(Protocol):
 
     def ask_server(self, server_id: str, wanted: str) -> bool:
         """Say what an operator wants of a server; whether it is there."""
+
+    def attend_server(self, server_id: str, told: Callable[[], None]) -> Callable[[], None]:
+        """Have `told` called whenever something is asked of a server, now and then also for
+        nothing. It is called on any thread, and must wait for nobody. Call what this gives to end
+        it."""
 
     def report_incident(self, server_id: str, incident: Mapping[str, Any]) -> bool:
         """Declare a server that ended without saying so: ERROR, with this incident. False if it

@@ -161,13 +161,42 @@ def test_each_beat_tells_how_it_stands_and_hears_what_is_wanted(
     with record.on_duty():
         counts.add("a.B", is_handled=True)
         assert store.ask_server("s1", "drain")
+        eventually(lambda: "drain" in wanted)
         clock.wait_for_waiters(1)
         clock.advance(INTERVAL_S)
-        eventually(lambda: "drain" in wanted)
+        eventually(lambda: stored(store).ping_time == store.now_ms())
         server = stored(store)
         assert server.handled == [HandledCount("a.B", 1, 0)]
-        assert server.ping_time == store.now_ms()
         assert server.wanted == "drain"
+
+
+def test_what_is_asked_is_heard_before_the_next_beat(store: Port, clock: FakeClock) -> None:
+    wanted: list[str] = []
+    with record_of(store, clock, on_wanted=wanted.append).on_duty():
+        clock.wait_for_waiters(1)
+        before = store.beats
+        assert store.ask_server("s1", "")  # as it is wanted already: no reason to beat
+        assert store.ask_server("s1", "drain")
+        eventually(lambda: wanted[-1] == "drain")
+        assert store.ask_server("s1", "")
+        eventually(lambda: wanted[-1] == "")
+        assert store.beats == before + 2
+
+
+def test_who_cannot_hear_what_is_asked_hears_of_it_with_the_next_beat(
+    store: Port, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any) -> Any:
+        raise StoreUnavailable("the store is out of reach")
+
+    wanted: list[str] = []
+    monkeypatch.setattr(store, "attend_server", refuse)
+    with record_of(store, clock, on_wanted=wanted.append).on_duty():
+        assert store.ask_server("s1", "drain")
+        clock.wait_for_waiters(1)
+        assert "drain" not in wanted
+        clock.advance(INTERVAL_S)
+        eventually(lambda: wanted[-1] == "drain")
 
 
 def test_news_are_told_before_the_next_beat(store: Port, clock: FakeClock) -> None:

@@ -535,6 +535,15 @@ def test_an_operator_may_drain_a_worker_for_a_while(shop: Shop, gate: Gate) -> N
         assert poller.unready_reason is None
 
 
+def test_an_idle_worker_drains_as_soon_as_it_is_asked_to(shop: Shop) -> None:
+    poller = poller_of(shop, heartbeat_interval_ms=3_600_000)
+    with running(poller):
+        assert shop.store.ask_server(poller.server_id, "drain")
+        eventually(lambda: "operator" in str(poller.unready_reason))
+        assert shop.store.ask_server(poller.server_id, "")
+        eventually(lambda: poller.unready_reason is None)
+
+
 def test_a_pause_is_not_ended_by_an_operator_who_asks_for_nothing(shop: Shop) -> None:
     poller = poller_of(shop, heartbeat_interval_ms=5)
     with running(poller):

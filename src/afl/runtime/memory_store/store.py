@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from afl.clock import SYSTEM_CLOCK, Clock, condition_of, now_ms
+from afl.db.waiting import WaitingRoom
 from afl.errors import Conflict, StoreClosed, StoreMisused
 from afl.ids import new_id
 from afl.runtime.claims import ended, extended, may_follow, released
@@ -72,6 +73,7 @@ class MemoryStore(Conveniences):
         #: Grows with every write: whoever waits looks again.
         self._news = 0
         self._waiting: list[threading.Condition] = []
+        self._asked = WaitingRoom(clock)
         self._state = State()
 
     # Transactions
@@ -112,6 +114,7 @@ class MemoryStore(Conveniences):
         with self._lock:
             self._is_closed = True
         self._announce()
+        self._asked.close()
 
     # Steps
 
@@ -315,7 +318,11 @@ class MemoryStore(Conveniences):
             if server is None:
                 return False
             self._state.servers.put(replace(server, wanted=wanted))
-            return True
+        self._asked.heard((server_id,))
+        return True
+
+    def attend_server(self, server_id: str, told: Callable[[], None]) -> Callable[[], None]:
+        return self._asked.attend(server_id, told)
 
     def report_incident(self, server_id: str, incident: Mapping[str, Any]) -> bool:
         with self._writing():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from afl.db.mongo import Reader, Transaction
@@ -35,10 +36,24 @@ _TOUCH = {"$inc": {"touched": 1}}
 # Servers
 
 
+def server_topic(server_id: str) -> str:
+    """Rung when something is asked of the server."""
+    return f"server:{server_id}"
+
+
 def beat_server(tx: Transaction, told: ServerDefinition) -> str:
     standing = beaten(_server_alone(tx, told.uuid), told, tx.now)
     _save_server(tx, standing)
     return standing.wanted
+
+
+def ask_server(tx: Transaction, server_id: str, wanted: str) -> bool:
+    stored = _server_alone(tx, server_id)
+    if stored is None:
+        return False
+    tx.announce(server_topic(server_id))
+    _save_server(tx, replace(stored, wanted=wanted))
+    return True
 
 
 def report_incident(tx: Transaction, server_id: str, incident: Mapping[str, Any]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -71,7 +71,11 @@ class CatalogPort(Access):
         return self._write(catalog.beat_server, server)
 
     def ask_server(self, server_id: str, wanted: str) -> bool:
-        return self._change_server(server_id, {"wanted": wanted})
+        return self._write(catalog.ask_server, server_id, wanted)
+
+    def attend_server(self, server_id: str, told: Callable[[], None]) -> Callable[[], None]:
+        self._require_open()
+        return self.database.bell.attend(catalog.server_topic(server_id), told)
 
     def report_incident(self, server_id: str, incident: Mapping[str, Any]) -> bool:
         return self._write(catalog.report_incident, server_id, incident)

@@ -35,6 +35,11 @@ DELETE FROM afl_server WHERE seq = ANY (ARRAY (
 ))"""
 
 
+def server_topic(server_id: str) -> str:
+    """Rung when something is asked of the server."""
+    return f"server:{server_id}"
+
+
 def server(reader: Reader, server_id: str) -> ServerDefinition | None:
     return SERVERS.one(reader, "WHERE uuid = %s", server_id)
 
@@ -46,6 +51,7 @@ def beat_server(tx: Transaction, told: ServerDefinition) -> str:
 
 
 def ask_server(tx: Transaction, server_id: str, wanted: str) -> bool:
+    tx.announce(server_topic(server_id))
     return tx.execute("UPDATE afl_server SET wanted = %s WHERE uuid = %s", (wanted, server_id)) > 0
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from afl.db.postgres import Reader, Transaction
@@ -72,6 +72,10 @@ class CatalogPort(Access):
 
     def ask_server(self, server_id: str, wanted: str) -> bool:
         return self._write(catalog.ask_server, server_id, wanted)
+
+    def attend_server(self, server_id: str, told: Callable[[], None]) -> Callable[[], None]:
+        self._require_open()
+        return self.database.bell.attend(self._heard_as(catalog.server_topic(server_id)), told)
 
     def report_incident(self, server_id: str, incident: Mapping[str, Any]) -> bool:
         return self._write(catalog.report_incident, server_id, incident)

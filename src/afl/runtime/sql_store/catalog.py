@@ -29,6 +29,11 @@ HANDLERS_TOPIC = "handlers"
 # Servers
 
 
+def server_topic(server_id: str) -> str:
+    """Rung when something is asked of the server."""
+    return f"server:{server_id}"
+
+
 def server(reader: Reader, server_id: str) -> ServerDefinition | None:
     return SERVERS.one(reader, "WHERE uuid = ?", server_id)
 
@@ -40,6 +45,7 @@ def beat_server(tx: Transaction, told: ServerDefinition, now: int) -> str:
 
 
 def ask_server(tx: Transaction, server_id: str, wanted: str) -> bool:
+    tx.announce(server_topic(server_id))
     return tx.execute("UPDATE server SET wanted = ? WHERE uuid = ?", (wanted, server_id)) > 0
 
 

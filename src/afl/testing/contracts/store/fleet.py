@@ -118,6 +118,31 @@ class FleetContract(StoreExam):
         assert store.ask_server("one", "drain") is False
         assert store.get_all_servers() == []
 
+    # Being asked
+
+    def test_who_attends_hears_of_what_is_asked(self, store: PersistenceAPI) -> None:
+        store.save_server(_server())
+        for wanted in ("drain", ""):
+            told = threading.Event()
+            end = store.attend_server("one", told.set)
+            listener = self.begin(told.wait)
+            assert store.ask_server("one", wanted) is True
+            assert listener.answer() is True
+            assert _read(store).wanted == wanted
+            end()
+
+    def test_who_attends_no_more_hears_nothing(self, store: PersistenceAPI) -> None:
+        store.save_server(_server())
+        heard: list[str] = []
+        store.attend_server("one", lambda: heard.append("gone"))()
+        told = threading.Event()
+        end = store.attend_server("one", told.set)
+        heard.clear()
+        store.ask_server("one", "drain")
+        assert self.begin(told.wait).answer() is True
+        assert heard == []
+        end()
+
     # Incidents
 
     def test_an_incident_ends_a_server_with_its_reason(self, store: PersistenceAPI) -> None:
