@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from afl.clock import SYSTEM_CLOCK
 from afl.lang.compiler import compile_source
@@ -206,6 +206,13 @@ def _bare_batches() -> float:
 Opened = Callable[[], AbstractContextManager[Evaluator]]
 
 
+class _Costs(NamedTuple):
+    """In seconds."""
+
+    steps: float
+    end: float
+
+
 def growth(
     make: Shape, slots: int, opened: Opened = _evaluator, rounds: int = ROUNDS
 ) -> dict[str, Any]:
@@ -213,21 +220,32 @@ def growth(
     times = [
         [_last_steps(make, size, slots, opened) for size in (SMALL, LARGE)] for _ in range(rounds)
     ]
-    small, large = (min(each) for each in zip(*times, strict=True))
+    small, large = (
+        _Costs(min(each.steps for each in some), min(each.end for each in some))
+        for some in zip(*times, strict=True)
+    )
     return judged(
-        large / small,
+        large.steps / small.steps,
         GROWTH,
-        unit=f"cost of the last {LAST} steps of {LARGE}, in times of those of {SMALL}",
-        small_ms=round(small / LAST * 1000, 3),
-        large_ms=round(large / LAST * 1000, 3),
+        unit=f"cost of a step, the last {LAST} of {LARGE}, in times of those of {SMALL}",
+        small_ms=_ms(small.steps / LAST),
+        large_ms=_ms(large.steps / LAST),
+        end_of_small_run_ms=_ms(small.end),
+        end_of_large_run_ms=_ms(large.end),
     )
 
 
-def _last_steps(make: Shape, size: int, slots: int, opened: Opened) -> float:
+def _ms(seconds: float) -> float:
+    return round(seconds * 1000, 3)
+
+
+def _last_steps(make: Shape, size: int, slots: int, opened: Opened) -> _Costs:
+    """Of the last steps but one; and of that one, which collects what all have given."""
     with opened() as evaluator:
         evaluator.submit(*_started(make(size)))
         _work(evaluator, slots, size - LAST)
-        return _timed(lambda: _work(evaluator, slots, LAST))
+        steps = _timed(lambda: _work(evaluator, slots, LAST - 1))
+        return _Costs(steps, _timed(lambda: _work(evaluator, slots, 1)))
 
 
 def _waiting() -> dict[str, Any]:

@@ -37,7 +37,7 @@ from benchmarks.workers import (
 #: Tasks for all workers, one by one and together; and how many workers there are.
 TASKS, TOGETHER = 400, 4_000
 WORKERS = (1, 4, 8)
-ROUNDS = 2
+ROUNDS, GROWTH_ROUNDS = 2, 5
 #: In times of one bare loop.
 ONE_BY_ONE_AIM, TOGETHER_AIM = 0.6, 1.8
 PEERS, PEER_TASKS, PEERS_AIM = ("procrastinate", "procrastinate_at_once", "dbos"), 1_000, 5.0
@@ -59,7 +59,7 @@ def _results(server: Server) -> dict[str, Any]:
             "one_by_one": one_by_one,
             "together": _together(url, store, bare),
             "wake_up": _wake_up(url, store),
-            "growth": growth(foreach, SLOTS, lambda: _evaluator(store)),
+            "growth": growth(foreach, SLOTS, lambda: _evaluator(store), GROWTH_ROUNDS),
         }
 
 
