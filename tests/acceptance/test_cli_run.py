@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing
+from itertools import product
 from pathlib import Path
 from typing import IO, Any
 
@@ -169,7 +170,9 @@ def test_what_programs_of_handlers_print_is_not_the_result(command: Command, pro
         assert each in done.err
 
 
-def test_a_run_is_done_without_a_place_for_its_result(command: Command, program: str) -> None:
+def test_a_run_is_done_without_a_place_for_its_result(
+    command: Command, here: Command, program: str
+) -> None:
     handlers = HANDLERS.replace("    if", "    print('hello')\n    if")
     command.write("handlers.py", handlers)
     line = command.line("run", program, "--workflow", "Chain", "--json")
@@ -182,7 +185,7 @@ def test_a_run_is_done_without_a_place_for_its_result(command: Command, program:
         check=False,
     )
     assert (ended.returncode, b"hello\n" in ended.stderr) == (0, True), ended.stderr
-    (run,) = json.loads(command("runs", "list", "--json").out)
+    (run,) = json.loads(here("runs", "list", "--json").out)
     assert run["state"] == "completed"
 
 
@@ -264,18 +267,18 @@ def test_a_missing_input_and_a_missing_workflow_are_said(here: Command, program:
 
 
 def test_a_run_to_go_on_with_is_named_by_the_beginning_of_its_id(
-    command: Command, program: str
+    command: Command, here: Command, program: str
 ) -> None:
     first = json.loads(command("run", program, "--workflow", "Chain", "--json").out)
     resumed = command("run", "--resume", first["run"][:13], "--json")
     assert json.loads(resumed.out) == first
-    short = command("run", "--resume", first["run"][:3])
+    short = here("run", "--resume", first["run"][:3])
     assert (short.code, "give at least four characters" in short.err) == (2, True)
 
 
-def test_a_wrong_program_is_drawn(command: Command, program: str) -> None:
-    broken = str(command.write("wrong.afl", "workflow W( {\n"))
-    done = command("run", broken)
+def test_a_wrong_program_is_drawn(here: Command, program: str) -> None:
+    broken = str(here.write("wrong.afl", "workflow W( {\n"))
+    done = here("run", broken)
     assert done.code == 1
     assert "wrong.afl:1:" in done.err
 
@@ -451,34 +454,35 @@ def test_a_killed_run_goes_on_when_its_leases_have_lapsed(command: Command) -> N
 # Old runs
 
 
-def test_old_runs_are_removed(command: Command, program: str) -> None:
+def test_old_runs_are_removed(command: Command, here: Command, program: str) -> None:
     line = ("run", program, "--workflow", "Chain", "--json")
     assert outputs(command(*line)) == {"n": 3}
-    assert command("prune").out == "Removed 0 runs with 0 steps and 0 tasks.\n"
-    assert command("prune", "--older-than", "0s", "--dry-run").out == "Would remove 1 run.\n"
-    removed = command("prune", "--older-than", "0s", "--json")
+    assert here("prune").out == "Removed 0 runs with 0 steps and 0 tasks.\n"
+    assert here("prune", "--older-than", "0s", "--dry-run").out == "Would remove 1 run.\n"
+    removed = here("prune", "--older-than", "0s", "--json")
     assert json.loads(removed.out)["runs"] == 1
-    assert command("prune", "--older-than", "0s").out.startswith("Removed 0 runs")
+    assert here("prune", "--older-than", "0s").out.startswith("Removed 0 runs")
 
 
-def test_a_run_removes_some_old_ones_on_its_way_out(command: Command, program: str) -> None:
+def test_a_run_removes_some_old_ones_on_its_way_out(
+    command: Command, here: Command, program: str
+) -> None:
     line = ("run", program, "--workflow", "Chain", "--json")
     keep_none = {"AFL_RETENTION_RUNS": "0s"}
     first = json.loads(command(*line).out)["run"]
     assert outputs(command(*line, environ=keep_none)) == {"n": 3}
-    assert command("run", "--resume", first).code == 2
+    assert here("run", "--resume", first).code == 2
 
 
-@pytest.mark.parametrize("flag", ["--older-than", "--turns-older-than"])
-@pytest.mark.parametrize("value", ["3", "0", " 1.5 "])
 def test_a_number_without_a_unit_removes_nothing(
-    command: Command, here: Command, program: str, flag: str, value: str
+    command: Command, here: Command, program: str
 ) -> None:
     run = json.loads(command("run", program, "--workflow", "Chain", "--json").out)["run"]
-    done = here("prune", flag, value)
-    number = value.strip()
-    assert done.code == 2
-    assert f"Error: {flag} {number}: {number} what? Write {number}d for days" in done.err
+    for flag, value in product(["--older-than", "--turns-older-than"], ["3", "0", " 1.5 "]):
+        done = here("prune", flag, value)
+        number = value.strip()
+        assert done.code == 2
+        assert f"Error: {flag} {number}: {number} what? Write {number}d for days" in done.err
     assert here("runs", "show", run).code == 0
 
 
