@@ -35,7 +35,7 @@ from benchmarks.workers import (
 )
 
 #: Tasks for all workers, one by one and together; and how many workers there are.
-TASKS, TOGETHER = 400, 4_000
+TASKS, TOGETHER = 1_000, 4_000
 WORKERS = (1, 4, 8)
 ROUNDS, GROWTH_ROUNDS = 2, 5
 #: In times of one bare loop.
