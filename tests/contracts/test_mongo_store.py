@@ -14,9 +14,6 @@ from afl.testing.contracts.store import StoreContract
 
 
 class TestMongoStore(StoreContract):
-    # Two who claim at once would undo each other's commits.
-    claims_along = False
-
     @pytest.fixture
     def store(self, mongo_url: str, clock: FakeClock) -> Iterator[PersistenceAPI]:
         with mongo_store(mongo_url, clock) as made:

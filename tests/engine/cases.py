@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from tests.engine.effects import Effect, effect_of, sorted_effects
 from tests.engine.programs import PROGRAMS, Case
 from tests.engine.rest import shape_of
 from tests.engine.worker import NAMES, finish
 
 from afl.clock import FakeClock
-from afl.runtime.entities import TaskDefinition
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.persistence import PersistenceAPI
@@ -153,14 +152,6 @@ def evaluator_for(case: Case, store: PersistenceAPI) -> Evaluator:
     return Evaluator(store, scripts=ScriptExecutor() if case.needs_scripts else None)
 
 
-#: What a handler asked of the outside: facet and payload.
-Effect = tuple[str, dict[str, Any]]
-
-
-def effect_of(task: TaskDefinition) -> Effect:
-    return task.name, dict(task.data or {})
-
-
 @dataclass(frozen=True)
 class Expected:
     """What a run in plain order leaves behind."""
@@ -197,10 +188,6 @@ def check_result(case: Case, result: ExecutionResult) -> None:
         assert result.outputs == case.outputs
     else:
         assert str(result.error) == case.error
-
-
-def sorted_effects(effects: Iterable[Effect]) -> list[Effect]:
-    return sorted(effects, key=repr)
 
 
 def _is_over(evaluator: Evaluator, run_id: WorkflowId) -> bool:

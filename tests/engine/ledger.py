@@ -15,11 +15,12 @@ import sys
 import threading
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tests.engine.cases import effect_of, expected, sorted_effects
+from tests.engine.effects import effect_of, sorted_effects
 
-from afl.runtime.entities import TaskDefinition
+if TYPE_CHECKING:
+    from afl.runtime.entities import TaskDefinition
 
 _ROOT = Path(__file__).parents[2]
 
@@ -53,6 +54,9 @@ class Ledger:
 
     def check(self, case_name: str, run_id: str) -> None:
         """Raises AssertionError unless every effect of the program was done, and once."""
+        # Programs, and all that runs them: neither handlers nor this process need them.
+        from tests.engine.cases import expected
+
         done = [(each.facet, each.payload) for each in self.entries(run_id)]
         assert sorted_effects(done) == expected(case_name).effects
 

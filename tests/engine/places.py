@@ -10,8 +10,9 @@ from typing import Any, Protocol
 import psycopg
 import pymongo
 from psycopg.errors import ObjectInUse
+from tests.engine.opening import open_at as open_at
 
-from afl.clock import SYSTEM_CLOCK, Clock, now_ms
+from afl.clock import SYSTEM_CLOCK
 from afl.db.mongo import Collection
 from afl.ids import new_id
 from afl.runtime.mongo_store import MongoStore
@@ -24,16 +25,6 @@ Store = SqliteStore | PostgresStore | MongoStore
 Prepare = Callable[[str], Any]
 
 _PATIENCE_S = 20.0
-
-
-def open_at(place: str, clock: Clock = SYSTEM_CLOCK) -> Store:
-    """The store at a place; on a server by the server's clock, unless another one is given."""
-    told = None if clock is SYSTEM_CLOCK else lambda: now_ms(clock)
-    if place.startswith("postgresql:"):
-        return PostgresStore(place, told=told)
-    if place.startswith("mongodb:"):
-        return MongoStore(place, told=told)
-    return SqliteStore(place, clock=clock)
 
 
 class Places(Protocol):

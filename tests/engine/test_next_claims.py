@@ -65,13 +65,8 @@ def test_nothing_is_claimed_for_a_paused_run_or_a_lost_claim(any_store: Persiste
 
 
 ALL = replace(MINE, limit=2, task_list="default")
-#: On MongoDB two who claim at once would undo each other's commits: it leaves that out.
-claiming_along = pytest.mark.parametrize(
-    "any_store", ["memory", "sqlite", "postgres"], indirect=True
-)
 
 
-@claiming_along
 def test_a_result_that_makes_too_little_possible_brings_others_that_wait(
     any_store: PersistenceAPI,
 ) -> None:
@@ -89,7 +84,6 @@ def test_a_result_that_makes_too_little_possible_brings_others_that_wait(
     assert last.workflow_id == runs[2]
 
 
-@claiming_along
 def test_results_that_are_decided_together_share_what_waits(any_store: PersistenceAPI) -> None:
     program = compiled("workflow W() andThen { a = Add(a = 1) }")
     evaluator = Evaluator(any_store)

@@ -22,18 +22,19 @@ from tests.servers.conftest import until
 from tests.servers.proxy import Proxy
 from tests.servers.test_store_faults import check, claimed, insist, submit
 from tests.workers.crew import Crew
-from tests.workers.effects_process import PROGRAM, WORKFLOW
+from tests.workers.effects import PROGRAM, WORKFLOW
 
 from afl.clock import SYSTEM_CLOCK
 from afl.db.mongo import writer
 from afl.errors import StoreUnavailable
 from afl.ids import new_id
-from afl.runtime.claims import ended
+from afl.runtime.claims import NextClaim, ended
 from afl.runtime.entities import TaskState
 from afl.runtime.errors import StaleFence
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.mongo_store import MongoStore
-from afl.runtime.persistence import IterationChanges, View
+from afl.runtime.mongo_store.queue import PATIENCE_S as PATIENCE_OF_CLAIMS_S
+from afl.runtime.persistence import DEFAULT_TASK_LIST, Claiming, IterationChanges, View
 from afl.runtime.step import StepDefinition
 from afl.testing.contracts.store.exam import add_tasks, new_run, new_step, new_task, read_step
 from afl.testing.servers import MongoCluster, MongoServer
@@ -231,6 +232,22 @@ def test_a_commit_that_was_not_answered_is_asked_for_again(
         Evaluator(far_store).complete_task(task, {"number": 0})
 
 
+def test_what_was_claimed_by_a_commit_that_was_not_answered_is_known(
+    proxy: Proxy, store: MongoStore, far_store: MongoStore
+) -> None:
+    run_id = submit(far_store, 2, 1)
+    names = [each.name for each in store.get_pending_tasks()]
+    (task,) = far_store.claim_tasks(names, 1)
+    further = NextClaim(frozenset(names), "me", task_list=DEFAULT_TASK_LIST)
+    with commits_unanswered(proxy) as asked:
+        (brought,) = Evaluator(far_store).complete_task(task, {"number": 0}, claim=further)
+    assert asked
+    assert store.get_task(brought.uuid) == brought
+    assert (brought.owner, brought.fence, brought.deliveries) == ("me", 1, 1)
+    Evaluator(store).complete_task(brought, {"number": 1})
+    assert Evaluator(store).result(run_id).outputs == {"done": [0, 1]}
+
+
 def test_who_cannot_know_what_became_of_a_commit_is_told_so(
     monkeypatch: pytest.MonkeyPatch, proxy: Proxy, store: MongoStore, far_store: MongoStore
 ) -> None:
@@ -352,6 +369,43 @@ def test_a_task_that_a_dead_process_holds_can_be_claimed(
     claimed = store.claim_tasks(["Pay"], limit)
     assert [each.uuid for each in claimed] == ["a", "b"][:limit]
     assert {each.fence for each in claimed} == {1}
+    # Compared with the minute of the server, as above.
+    assert SYSTEM_CLOCK.monotonic() - begun < 30
+
+
+_DIES_BEHIND_A_CLAIM = """\
+import os, sys
+from pymongo.client_session import ClientSession
+from afl.runtime.mongo_store import MongoStore
+from afl.runtime.persistence import Claiming, IterationChanges
+from afl.testing.contracts.store.exam import new_task
+
+store = MongoStore(sys.argv[1])
+claiming = Claiming(["Pay"], "default", "dead", 4000, limit=1)
+
+def die(session):
+    assert [each.uuid for each in claiming.tasks] == ["a"]
+    os.kill(os.getpid(), 9)
+
+ClientSession.commit_transaction = die
+store.commit(IterationChanges(created_tasks=[new_task("x")], claimings=[claiming]))
+"""
+
+
+def test_a_process_that_died_with_a_result_and_its_claim_keeps_nobody_from_the_queue(
+    near: str, store: MongoStore
+) -> None:
+    add_tasks(store, new_task(uuid="a"), new_task(uuid="b"))
+    command = [sys.executable, "-c", _DIES_BEHIND_A_CLAIM, near]
+    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
+    begun = SYSTEM_CLOCK.monotonic()
+    claiming = Claiming(["Pay"], "default", "alive", 4000, limit=1)
+    store.commit(IterationChanges(created_tasks=[new_task("y", uuid="y")], claimings=[claiming]))
+    # What the dead one holds keeps no result waiting, not even for as long as a claim would.
+    assert SYSTEM_CLOCK.monotonic() - begun < PATIENCE_OF_CLAIMS_S
+    assert store.get_task("y") is not None
+    assert list(claiming.tasks) == []
+    assert [each.uuid for each in store.claim_tasks(["Pay"], 2)] == ["a", "b"]
     # Compared with the minute of the server, as above.
     assert SYSTEM_CLOCK.monotonic() - begun < 30
 

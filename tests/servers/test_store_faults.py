@@ -21,7 +21,8 @@ from tests.engine.profile import IS_STORM
 from tests.servers.conftest import until
 from tests.servers.proxy import Proxy
 from tests.workers.crew import Crew
-from tests.workers.effects_process import FACET, PROGRAM, WORKFLOW
+from tests.workers.effects import PROGRAM, WORKFLOW
+from tests.workers.effects_process import FACET
 
 from afl.clock import SYSTEM_CLOCK
 from afl.db.postgres.wire import Connection

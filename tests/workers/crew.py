@@ -18,8 +18,7 @@ PATIENCE_S = 60.0
 
 
 class WorkerProcess:
-    """One worker, on the file in the folder or the store at another `place`. It is ready for
-    signals when this returns."""
+    """One worker, on the file in the folder or the store at another `place`."""
 
     def __init__(self, folder: Path, port: int, **options: Any) -> None:
         module = "tests.workers.effects_process"
@@ -33,8 +32,12 @@ class WorkerProcess:
             stderr=self._log,
             text=True,
         )
+
+    def wait_until_ready(self) -> WorkerProcess:
+        """For signals."""
         assert self._process.stdout is not None
         assert self._process.stdout.readline() == "ready\n", self._log_text()
+        return self
 
     def signal(self, number: int) -> None:
         self._process.send_signal(number)
@@ -61,7 +64,10 @@ class Crew:
         self._random = random.Random(5)
         self._halted: dict[int, int] = {}
         self.harmed: dict[int, int] = dict.fromkeys(harms, 0)
+        # Together: each of them takes long to start.
         self._workers = [self._start() for _ in range(size)]
+        for each in self._workers:
+            each.wait_until_ready()
 
     def __enter__(self) -> Crew:
         return self
@@ -101,7 +107,7 @@ class Crew:
 
     def _replace(self, place: int, code: int) -> None:
         assert self._workers[place].wait() == code
-        self._workers[place] = self._start()
+        self._workers[place] = self._start().wait_until_ready()
 
     def _all_go_on(self) -> None:
         for place in list(self._halted):

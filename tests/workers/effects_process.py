@@ -15,9 +15,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from tests.engine.ledger import Ledger
-from tests.engine.places import open_at
+from tests.engine.opening import open_at
 
-from afl import compile_source
 from afl.clock import SYSTEM_CLOCK, SystemClock
 from afl.runtime.agent_poller import AgentPoller, AgentPollerConfig
 from afl.runtime.dispatch import HandlerContext
@@ -25,22 +24,6 @@ from afl.runtime.evaluator import Evaluator
 from afl.runtime.lifecycle import LoopGroup
 
 FACET = "effects.Happen"
-WORKFLOW = "HappenAll"
-PROGRAM = compile_source(
-    """
-namespace effects
-
-event facet Happen(number: Long, shortest_ms: Long, longest_ms: Long) => (number: Long)
-
-workflow HappenAll(numbers: [Long], shortest_ms: Long, longest_ms: Long) => (done: [Long])
-    andThen foreach number in $.numbers {
-        one = Happen(
-            number = number, shortest_ms = $.shortest_ms, longest_ms = $.longest_ms
-        )
-        yield HappenAll(done = one.number)
-    }
-"""
-)
 
 
 class Handlers:

@@ -18,7 +18,8 @@ from tests.engine.ledger import Ledger, LedgerProcess
 from tests.engine.places import Store, open_at
 from tests.engine.profile import IS_STORM
 from tests.workers.crew import Crew, WorkerProcess
-from tests.workers.effects_process import FACET, PROGRAM, WORKFLOW
+from tests.workers.effects import PROGRAM, WORKFLOW
+from tests.workers.effects_process import FACET
 
 from afl.clock import SYSTEM_CLOCK
 from afl.runtime.entities import TaskState
@@ -159,7 +160,7 @@ def test_a_stop_in_the_middle_loses_nothing_and_starts_nothing_twice(
     running, queued, each_ms = 8, 20, 3000 if IS_STORM else 600
     run_id = submit(store, running + queued, each_ms, each_ms)
     options = {"max_concurrent": running + queued, "threads": running, "drain_s": 15}
-    first = WorkerProcess(folder, ledger.port, place=place, **options)
+    first = WorkerProcess(folder, ledger.port, place=place, **options).wait_until_ready()
     assert wait_until(lambda: len(ledger.entries(run_id)) >= running, timeout=30)
     first.signal(signal.SIGTERM)
     assert first.wait() == 0
@@ -167,7 +168,7 @@ def test_a_stop_in_the_middle_loses_nothing_and_starts_nothing_twice(
     assert store.get_tasks_by_state(TaskState.RUNNING) == []
     assert [each.deliveries for each in left] == [0] * len(left)
     assert len(left) + len(ledger.entries(run_id)) == running + queued
-    second = WorkerProcess(folder, ledger.port, place=place, **options)
+    second = WorkerProcess(folder, ledger.port, place=place, **options).wait_until_ready()
     assert store.wait_for_run(run_id, 30)
     second.signal(signal.SIGTERM)
     assert second.wait() == 0
@@ -180,8 +181,8 @@ def test_work_of_a_killed_worker_is_done_by_another_soon(
 ) -> None:
     run_id = submit(store, 8, 200, 200)
     options = {"max_concurrent": 8, "lease_ms": 1000, "drain_s": 15}
-    first = WorkerProcess(folder, ledger.port, place=place, **options)
-    second = WorkerProcess(folder, ledger.port, place=place, **options)
+    first = WorkerProcess(folder, ledger.port, place=place, **options).wait_until_ready()
+    second = WorkerProcess(folder, ledger.port, place=place, **options).wait_until_ready()
     assert wait_until(lambda: bool(ledger.entries(run_id)), timeout=30, poll_interval=0.01)
     first.signal(signal.SIGKILL)
     assert store.wait_for_run(run_id, 30)

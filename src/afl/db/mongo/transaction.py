@@ -46,6 +46,10 @@ def milliseconds(time: datetime) -> int:
     return int(DatetimeMS(time))
 
 
+class Hindered(Exception):  # noqa: N818 - what happened is what people read
+    """What a request has tried beyond what it must do cannot be: it is run again, without that."""
+
+
 class Reader:
     """Questions to the database, and changes of one document each."""
 
@@ -228,7 +232,16 @@ class Transaction(Reader):
     changed the same document in between is in its way: then it is run again.
     """
 
-    __slots__ = ("_ask_time", "_is_told", "_now", "_number", "_puts", "has_written", "topics")
+    __slots__ = (
+        "_ask_time",
+        "_is_told",
+        "_now",
+        "_number",
+        "_puts",
+        "has_written",
+        "may_try",
+        "topics",
+    )
 
     def __init__(
         self,
@@ -238,6 +251,7 @@ class Transaction(Reader):
         number: Callable[[], int],
         *,
         is_told: bool = False,
+        may_try: bool = False,
     ) -> None:
         super().__init__(database, session)
         self._ask_time = ask_time
@@ -245,6 +259,9 @@ class Transaction(Reader):
         self._number = number
         self._now: int | None = None
         self._puts: list[_Put] = []
+        #: Whether this is the first time, and nobody else's request: then more may be tried than
+        #: must be done. If that fails, the request raises Hindered.
+        self.may_try = may_try
         #: Whether there is something to commit.
         self.has_written = False
         #: What was announced.

@@ -6,6 +6,7 @@
 - Nobody waits for a document inside a transaction: who comes second is refused, and runs again
   after a moment.
 - A request that met a document which was not there when it looked is run again, and sees it.
+- A request that is run alone, and for the first time, may try more than it must do (`Hindered`).
 - A commit that was not answered is asked for again, which the server understands, until it says
   what became of it. If it cannot be reached for too long, the callers are told that nobody knows.
 """
@@ -32,7 +33,7 @@ from afl.db.mongo.errors import (
     is_unknown,
     meaning_of,
 )
-from afl.db.mongo.transaction import Transaction
+from afl.db.mongo.transaction import Hindered, Transaction
 
 if TYPE_CHECKING:
     from pymongo.client_session import ClientSession
@@ -60,9 +61,10 @@ class Writer(Batching[Transaction]):
         super().__init__(database.place, batch_size, "afl-mongo-writer")
 
     def _commit(self, requests: Sequence[Wish]) -> None:
-        alone = requests if len(requests) == 1 else self._together(requests)
+        is_lone = len(requests) == 1
+        alone = requests if is_lone else self._together(requests)
         for each in alone:
-            self._alone(each)
+            self._alone(each, may_try=is_lone)
 
     def _together(self, requests: Sequence[Wish]) -> Sequence[Wish]:
         """Those that must be run alone."""
@@ -111,14 +113,18 @@ class Writer(Batching[Transaction]):
             # Who waits here need not wait for the server to tell.
             self._database.bell.nudge(topic)
 
-    def _alone(self, request: Wish) -> None:
+    def _alone(self, request: Wish, *, may_try: bool) -> None:
         begun = SYSTEM_CLOCK.monotonic()
         attempts = refusals = 0
         while True:
             attempts += 1
+            is_first, may_try = may_try, False
             try:
-                request.value, request.error = self._transacted(request), None
+                request.value = self._transacted(request, may_try=is_first)
+                request.error = None
                 return
+            except Hindered:
+                continue  # at once: nothing is in the way of the rest
             except BaseException as error:
                 request.error = meaning_of(error, self._place)
                 refusals += is_duplicate(error)
@@ -137,10 +143,10 @@ class Writer(Batching[Transaction]):
             self._database.abandoned.end()
         return elapsed_s < _IN_THE_WAY_S
 
-    def _transacted(self, request: Wish) -> object:
+    def _transacted(self, request: Wish, *, may_try: bool) -> object:
         with self._database.session() as session:
             begin(session)
-            tx = self._transaction(session)
+            tx = self._transaction(session, may_try=may_try)
             try:
                 value: object = request.fn(tx)
                 tx.flush()
@@ -152,11 +158,15 @@ class Writer(Batching[Transaction]):
             self._end_transaction(session, [tx])
             return value
 
-    def _transaction(self, session: ClientSession) -> Transaction:
+    def _transaction(self, session: ClientSession, *, may_try: bool = False) -> Transaction:
         database = self._database
-        is_told = self._told() is not None
         return Transaction(
-            database.majority, session, self._now, database.next_number, is_told=is_told
+            database.majority,
+            session,
+            self._now,
+            database.next_number,
+            is_told=self._told() is not None,
+            may_try=may_try,
         )
 
     def _now(self) -> int:

@@ -3,7 +3,7 @@
 Modules from the bottom: `schema` (collections and indexes), `documents` (records and how they are
 kept), `times` (the clock of the server); `steps`, `tasks`, `queue`, `runs`, `pruning`, `flows`,
 `locks`, `catalog`, `events` (questions and changes, on a reader or in a transaction that is given);
-`holding`, `changes` and `view` (decisions); `access` and the ports on it; `store`.
+`holding`, `changes`, `view` and `along` (decisions); `access` and the ports on it; `store`.
 """
 
 from __future__ import annotations

@@ -15,13 +15,16 @@ from typing import Any, NamedTuple
 import pymongo
 from pymongo.errors import DuplicateKeyError, PyMongoError
 
-from afl.db.mongo import Document, Filter, Reader
+from afl.db.mongo import Document, Filter, Reader, Transaction
 from afl.ids import new_id
+from afl.runtime.claims import claimed
 from afl.runtime.entities import TaskDefinition
+from afl.runtime.mongo_store.documents import OLDEST_FIRST
 from afl.runtime.mongo_store.schema import TASKS
 from afl.runtime.mongo_store.tasks import KIND
 from afl.runtime.mongo_store.times import Now, literal
 from afl.runtime.names import is_short
+from afl.runtime.persistence import Claiming
 
 _MOST = 100_000  # in one call
 #: What the server looks up one by one to keep the order; more would make it sort.
@@ -189,6 +192,38 @@ def claim_new(
     return []
 
 
+def claim_along(tx: Transaction, claiming: Claiming, now: Now) -> list[TaskDefinition]:
+    """What a decision asks for, of those that are new, inside of its transaction. Raises an error
+    of the driver where others claim the same, or if another task of the same step runs."""
+    wanted = Wanted.of(tuple(claiming.names), claiming.task_list)
+    claimant = Claimant(claiming.owner, claiming.lease_ms)
+    taken: list[TaskDefinition] = []
+    for where, _rank in _waiting(wanted):
+        left = claiming.limit - len(taken)
+        if left == 1:
+            taken += _take_new(tx, {**where, **_NEW}, claimant, now)
+        elif left > 1:
+            taken += _take_some_new(tx, {**where, **_NEW}, left, claimant)
+    return taken
+
+
+def _take_new(tx: Transaction, where: Filter, claimant: Claimant, now: Now) -> list[TaskDefinition]:
+    change = _claiming(claimant, new_id(), now)
+    found = tx.change(TASKS, where, change, sort=OLDEST_FIRST)
+    return [] if found is None else [KIND.record(found)]
+
+
+def _take_some_new(
+    tx: Transaction, where: Filter, limit: int, claimant: Claimant
+) -> list[TaskDefinition]:
+    """By the time that the transaction knows: so nobody has to ask what they have become."""
+    seen = KIND.all(tx, where, limit=limit)
+    if seen:
+        change = _claiming(claimant, new_id(), Now(tx.now))
+        tx.change_all(TASKS, {"_id": {"$in": [each.uuid for each in seen]}}, change)
+    return [claimed(each, claimant.owner, tx.now, claimant.lease_ms) for each in seen]
+
+
 def _candidates(
     reader: Reader, wanted: Wanted, now: Now, most: int, *, is_free: bool
 ) -> list[Document]:
@@ -225,7 +260,7 @@ def _take_first(reader: Reader, where: Filter, claimant: Claimant, now: Now) -> 
     change = _claiming(claimant, new_id(), now)
     try:
         with pymongo.timeout(PATIENCE_S):
-            found = reader.change(TASKS, where, change, sort=[("seq", 1)])
+            found = reader.change(TASKS, where, change, sort=OLDEST_FIRST)
     except DuplicateKeyError:
         return []  # another task of the same step runs
     return [] if found is None else [found]

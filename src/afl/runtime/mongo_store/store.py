@@ -11,6 +11,7 @@ from afl.db.mongo import Transaction
 from afl.db.mongo.address import DEFAULT_DATABASE, DEFAULT_URL
 from afl.db.mongo.database import Client
 from afl.runtime.conveniences import Conveniences
+from afl.runtime.mongo_store.along import Along
 from afl.runtime.mongo_store.catalog_port import CatalogPort
 from afl.runtime.mongo_store.changes import apply
 from afl.runtime.mongo_store.holding import Holding
@@ -70,6 +71,7 @@ class MongoStore(StepPort, TaskPort, RunPort, ListPort, CatalogPort, Convenience
             clock=clock,
             told=told,
         )
+        self._along = Along(clock)
 
     @classmethod
     def from_config(cls, config: MongoSettings, **options: Any) -> MongoStore:
@@ -85,13 +87,19 @@ class MongoStore(StepPort, TaskPort, RunPort, ListPort, CatalogPort, Convenience
         return self.writer.submit(lambda tx: self._decided(tx, decision))
 
     def commit(self, changes: IterationChanges) -> None:
-        self._write(apply, changes)
+        self._write(self._apply, changes)
 
     def _decided(self, tx: Transaction, decision: Decision[T]) -> T:
         holding = Holding(tx)
         changes, answer = decision(MongoView(tx, holding))
-        apply(tx, changes, holding)
+        self._apply(tx, changes, holding)
         return answer
+
+    def _apply(
+        self, tx: Transaction, changes: IterationChanges, holding: Holding | None = None
+    ) -> None:
+        apply(tx, changes, holding)
+        self._along.fill(tx, changes.claimings, self._now)
 
     def __enter__(self) -> MongoStore:
         return self

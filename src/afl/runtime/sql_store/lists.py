@@ -36,6 +36,7 @@ from afl.runtime.rows.steps import COLUMNS, step_of
 from afl.runtime.rows.table import column_list
 from afl.runtime.sql_store.catalog import LOGS
 from afl.runtime.sql_store.runs import RUNS
+from afl.runtime.sql_store.schema import STOPPED
 from afl.runtime.sql_store.tasks import OF_RUN, TASKS
 from afl.runtime.step import StepDefinition
 from afl.runtime.types import StepId, WorkflowId
@@ -133,8 +134,7 @@ def run_ids(reader: Reader, prefix: str, limit: int) -> list[str]:
 _TASK = TASKS.select.replace("SELECT ", "SELECT seq, ", 1)
 _WAITING = """INDEXED BY task_queue WHERE state = 'pending'
 AND task_list_name = :task_list AND short_name = :short_name AND name = :name"""
-_STOPPED = """INDEXED BY task_stopped
-WHERE state IN ('failed', 'ignored', 'canceled', 'dead_letter') AND state = :state"""
+_STOPPED = f"INDEXED BY task_stopped WHERE {STOPPED} AND state = :state"
 _FITS = """(:name IS NULL OR name = :name OR short_name = :name)
 AND (:task_list IS NULL OR task_list_name = :task_list) AND (:state IS NULL OR state = :state)"""
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from afl.db.sqlite import Reader, Transaction
 from afl.runtime.rows.pruning import Outlived, Portion, Statements, remove
+from afl.runtime.sql_store.schema import ENDED
 
-_ENDED = "state IN ('completed', 'failed', 'cancelled')"  # the words of the indexes
+# The words of the indexes, or SQLite would not take them.
 OLD = f"""SELECT end_time, seq, uuid, workflow_id, flow_id FROM run INDEXED BY run_ended
-WHERE retain = 0 AND {_ENDED} AND end_time < ? ORDER BY end_time LIMIT ?"""
+WHERE retain = 0 AND {ENDED} AND end_time < ? ORDER BY end_time LIMIT ?"""
 EXPIRED = f"""SELECT end_time, seq, uuid, workflow_id, flow_id FROM run INDEXED BY run_retained
-WHERE retain > 0 AND {_ENDED} AND end_time + retain < ?
+WHERE retain > 0 AND {ENDED} AND end_time + retain < ?
 ORDER BY end_time + retain LIMIT ?"""
 NOTED = "SELECT uuid, workflow_id, flow_id FROM removal ORDER BY seq LIMIT ?"
 

@@ -12,12 +12,11 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from afl.db.sqlite import Reader, Row, Transaction
-from afl.runtime.claims import claimed
 from afl.runtime.entities import TaskDefinition
 from afl.runtime.names import is_short, short_name
 from afl.runtime.persistence import Claiming
 from afl.runtime.rows.codec import to_json
-from afl.runtime.sql_store import tasks
+from afl.runtime.rows.table import column_list
 from afl.runtime.sql_store.tasks import TASKS
 
 #: A step that has a running task lends no second one.
@@ -104,8 +103,14 @@ SELECT min(lease_expires) FROM task INDEXED BY task_running
 WHERE state = 'running' AND lease_expires > :now
 )"""
 
-CHOSEN = f"""{TASKS.select.replace(" FROM ", ", seq FROM ")}
-WHERE seq IN (SELECT value FROM json_each(?))"""
+#: What `afl.runtime.claims.claimed` does, to many at once: with reading first and writing back, a
+#: claim took 22 µs for each task, and not 16.
+TAKE = f"""\
+UPDATE task SET state = 'running', owner = :owner, fence = fence + 1, deliveries = deliveries + 1,
+    lease_ms = :lease_ms, lease_expires = :now + :lease_ms, not_before = 0, updated = :now,
+    version = version + 1
+WHERE seq IN (SELECT value FROM json_each(:chosen))
+RETURNING {column_list(TASKS.fields)}, seq"""
 _NONE = to_json([])
 _MOST = 100_000  # in one commit
 
@@ -154,13 +159,13 @@ def _ending_in(reader: Reader, short: str, task_list: str) -> Iterator[str]:
 def claim(
     tx: Transaction, question: Question, wanted: Wanted, limit: int, owner: str, lease_ms: int
 ) -> list[TaskDefinition]:
-    taken = [
-        claimed(each, owner, wanted.now, lease_ms)
-        for each in _chosen(tx, question.rows(tx, wanted, min(max(limit, 0), _MOST)))
-    ]
-    if taken:
-        tasks.move(tx, taken)
-    return taken
+    candidates = question.rows(tx, wanted, min(max(limit, 0), _MOST))
+    chosen = list(_of_different_steps(candidates))
+    if not chosen:
+        return []
+    claim = {"owner": owner, "lease_ms": lease_ms, "now": wanted.now, "chosen": to_json(chosen)}
+    taken = {seq: TASKS.record(tuple(row)) for *row, seq in tx.query_all(TAKE, claim)}
+    return [taken[seq] for seq in chosen]
 
 
 def fill(tx: Transaction, claimings: Iterable[Claiming], now: int) -> None:
@@ -178,13 +183,6 @@ def next_time(reader: Reader, wanted: Wanted) -> int | None:
     """When a task may become claimable without anybody's doing; None: never."""
     row = reader.query_one(NEXT_TIME, wanted._asdict())
     return None if row is None else row[0]
-
-
-def _chosen(reader: Reader, candidates: Sequence[Row]) -> list[TaskDefinition]:
-    chosen = list(_of_different_steps(candidates))
-    rows = reader.query_all(CHOSEN, (to_json(chosen),)) if chosen else []
-    found = {seq: TASKS.record(tuple(row)) for *row, seq in rows}
-    return [found[seq] for seq in chosen]
 
 
 def _of_different_steps(rows: Sequence[Row]) -> Iterator[int]:

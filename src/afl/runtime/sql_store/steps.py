@@ -25,7 +25,7 @@ from afl.runtime.states import StepState
 from afl.runtime.step import StepDefinition
 from afl.runtime.types import BlockId, ObjectType, StatementId, StepId, WorkflowId
 
-_INSERT = insert_sql("step", COLUMNS)
+INSERT = insert_sql("step", COLUMNS)
 UPDATE = f"UPDATE step SET {assignments(CHANGING)} WHERE id = ? AND sequence = ?"
 REPLACE = f"UPDATE step SET {assignments(COLUMNS)} WHERE id = ? AND sequence = ?"
 _SELECT = f"SELECT {column_list(COLUMNS[:-1])} FROM step"
@@ -120,7 +120,7 @@ def _all(reader: Reader, sql: str, *parameters: Any) -> list[StepDefinition]:
 
 def create(tx: Transaction, steps: Sequence[StepDefinition]) -> None:
     _require_places(tx, steps)
-    tx.executemany(_INSERT, [row_of(each) for each in steps])
+    tx.executemany(INSERT, [row_of(each) for each in steps])
 
 
 def _require_places(tx: Transaction, steps: Sequence[StepDefinition]) -> None:

@@ -23,6 +23,7 @@ from afl.runtime.persistence import Claim, task_id_of
 from afl.runtime.rows.codec import to_json
 from afl.runtime.rows.table import Table, assignments
 from afl.runtime.sql_store.runs import announce
+from afl.runtime.sql_store.schema import STOPPED
 from afl.runtime.types import WorkflowId
 
 
@@ -98,8 +99,7 @@ BY_STATE: dict[str, str] = {
     TaskState.RUNNING: "INDEXED BY task_running WHERE state = 'running'",
     TaskState.COMPLETED: "NOT INDEXED WHERE state = 'completed'",
 }
-BY_STOPPED_STATE = """INDEXED BY task_stopped
-WHERE state IN ('failed', 'ignored', 'canceled', 'dead_letter')"""
+BY_STOPPED_STATE = f"INDEXED BY task_stopped WHERE {STOPPED}"
 
 
 def work_topic(task_list: str) -> str:

@@ -12,9 +12,11 @@ from pymongo.monitoring import CommandListener
 from afl.db.mongo import Transaction
 from afl.errors import Conflict
 from afl.lang.compiler import compile_source
+from afl.runtime.claims import NextClaim
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.mongo_store import MongoStore
 from afl.runtime.mongo_store.tasks import get_with_steps
+from afl.runtime.persistence import DEFAULT_TASK_LIST
 from afl.testing.contracts.store.exam import add_tasks, claim_one, new_task
 
 PROGRAM = compile_source(
@@ -74,6 +76,22 @@ def test_a_result_that_ends_its_run_takes_five_commands(
     evaluator.complete_task(task, {"n": 2})
     assert commands.names == ["aggregate", *["update"] * 3, "commitTransaction"]
     assert store.wait_for_run(run)
+
+
+def test_the_next_task_is_claimed_right_before_the_commit_of_a_result(
+    store: MongoStore, commands: Commands
+) -> None:
+    """Until the commit nobody else can have it."""
+    evaluator = Evaluator(store)
+    for number in range(2):
+        evaluator.submit(PROGRAM, "shop.W", {"n": number})
+    (task,) = store.claim_tasks(["shop.Pay"], 1)
+    further = NextClaim(frozenset(["shop.Pay"]), "me", task_list=DEFAULT_TASK_LIST)
+    commands.names.clear()
+    (brought,) = evaluator.complete_task(task, {"n": 0}, claim=further)
+    assert commands.names[-2:] == ["findAndModify", "commitTransaction"]
+    assert len(commands.names) == 6
+    assert brought == store.get_task(brought.uuid)
 
 
 def test_many_that_wait_are_claimed_by_one_change(store: MongoStore, commands: Commands) -> None:

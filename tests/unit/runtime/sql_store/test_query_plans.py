@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from afl.db.sqlite import Row
 from afl.runtime.entities import TaskState
 from afl.runtime.sql_store import SqliteStore, lists, pruning, queue, runs, steps, tasks
 from afl.runtime.sql_store.runs import RUNS
@@ -51,7 +52,7 @@ STATEMENTS = {
     "what can be claimed by exact name": (queue.CANDIDATES.exact, WAITING),
     "names that end alike": (queue.NEXT_NAME, {"task_queue"}),
     "next time": (queue.NEXT_TIME, {"task_queue", "task_running"}),
-    "tasks that were chosen": (queue.CHOSEN, {"rowid"}),
+    "claim of tasks that were chosen": (queue.TAKE, {"rowid"}),
     "run without parameters": (runs.HEAD, {"run_id"}),
     "run by record": (run(runs.BY_UUID), {"run_uuid"}),
     "run by id": (run(runs.BY_ID), {"run_id"}),
@@ -95,11 +96,13 @@ STATEMENTS = {
 
 
 def plan(store: SqliteStore, sql: str) -> list[str]:
+    return [detail for *_numbers, detail in _explained(store, "EXPLAIN QUERY PLAN", sql)]
+
+
+def _explained(store: SqliteStore, how: str, sql: str) -> list[Row]:
     marks = [None] * sql.count("?")
     named = dict.fromkeys(re.findall(r":(\w+)", sql))
-    explain = f"EXPLAIN QUERY PLAN {sql}"
-    rows = store.database.write(lambda tx: tx.query_all(explain, named or marks))
-    return [detail for *_numbers, detail in rows]
+    return store.database.write(lambda tx: tx.query_all(f"{how} {sql}", named or marks))
 
 
 @pytest.mark.parametrize(("sql", "indexes"), STATEMENTS.values(), ids=STATEMENTS)
@@ -155,3 +158,11 @@ def test_open_tasks_are_read_from_an_index_that_holds_no_others(
 ) -> None:
     found = plan(store, task(tasks.newest_in(state)))
     assert found[0] == f"SCAN task USING INDEX {index}"
+
+
+@pytest.mark.parametrize(
+    "sql", [steps.UPDATE, steps.INSERT, tasks.UPDATE, tasks.MOVE, TASKS.insert, runs.UPDATE]
+)
+def test_what_is_written_row_by_row_needs_no_table_of_its_own(store: SqliteStore, sql: str) -> None:
+    """A list in the condition of an index would be copied into one for each row."""
+    assert "OpenEphemeral" not in [each[1] for each in _explained(store, "EXPLAIN", sql)]

@@ -239,6 +239,22 @@ class ClaimContract(StoreExam):
             assert (each.fence, each.lease_expires) == (1, store.now_ms() + 4000)
         assert _claimed(store, "shop.Pay") == ["e"]
 
+    def test_a_commit_may_claim_one_and_exact_names_go_first(
+        self, store: PersistenceAPI, clock: FakeClock
+    ) -> None:
+        add_tasks(store, new_task("a.Pay", uuid="a"), new_task("shop.Pay", uuid="b"))
+        clock.advance(5)
+        asked = Claiming(["Pay", "shop.Pay"], "default", "worker", 4000, limit=1)
+        store.commit(IterationChanges(created_tasks=[new_task(uuid="c")], claimings=[asked]))
+        if not self.claims_along:
+            assert list(asked.tasks) == []
+            return
+        assert list(asked.tasks) == [read_task(store, "b")]
+        (task,) = asked.tasks
+        assert (task.owner, task.fence, task.deliveries) == ("worker", 1, 1)
+        assert task.lease_expires == store.now_ms() + 4000
+        assert _claimed(store, "Pay") == ["a", "c"]
+
     def test_what_was_abandoned_is_not_claimed_along_with_a_commit(
         self, store: PersistenceAPI, clock: FakeClock
     ) -> None:
