@@ -12,8 +12,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from afl.errors import AflError
 from afl.lang import ast
@@ -38,8 +37,7 @@ class EvaluationError(AflError):
         super().__init__(f"{message}{place}")
 
 
-@dataclass(frozen=True)
-class Environment:
+class Environment(NamedTuple):
     """What can be read: `$`, steps by name, and the variable of a foreach."""
 
     inputs: Mapping[str, Any]

@@ -80,6 +80,8 @@ def type_hint(declared: ast.Parameter | ast.SchemaField | None) -> str:
     if declared is None:
         return "Any"
     node, depth = declared.type, 0
+    if not isinstance(node, ast.ArrayType):
+        return node.name  # nearly all
     while isinstance(node, ast.ArrayType):
         node, depth = node.element_type, depth + 1
     return "[" * depth + node.name + "]" * depth

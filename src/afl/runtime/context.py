@@ -153,6 +153,11 @@ class ExecutionContext:
 
     # The text behind a step
 
+    def text_of(self, step: StepDefinition) -> str:
+        """What a step is in the program: the same in all runs, to note there what follows from
+        the text alone. Blocks have none of their own."""
+        return step.statement_id or self.run.workflow.name
+
     def statement_of(self, step: StepDefinition) -> Statement:
         return self.plan.statement(step.statement_id)
 

@@ -9,27 +9,35 @@ from typing import Any
 from afl.errors import UsageError
 
 _SMALLEST, _LARGEST = -(2**63), 2**63 - 1
+#: Nearly all are dicts; asking for the abstract class takes much longer.
+_MAPPINGS = (dict, Mapping)
 
 
 class NotJson(UsageError):  # noqa: N818 - what is wrong is what callers catch
     """A value that a run cannot keep."""
 
 
-def json_object(value: Mapping[str, Any], what: str) -> dict[str, Any]:
-    """A copy of `value` as plain dicts, lists and scalars.
+class JsonObject(dict[str, Any]):
+    """What `json_object` gave: nobody else has it, and it need not be looked at again."""
+
+    __slots__ = ()
+
+
+def json_object(value: Mapping[str, Any], what: str) -> JsonObject:
+    """A copy of `value` as plain dicts, lists and scalars; what is one already stays as it is.
 
     Raises NotJson, which names `what` and the place of the value in it.
     """
-    if not isinstance(value, Mapping):
+    if isinstance(value, JsonObject):
+        return value
+    if not isinstance(value, _MAPPINGS):
         raise NotJson(f"{what}: expected a mapping of names to values, got {_kind(value)}")
     try:
-        copied = _copied(value, "")
+        return JsonObject(_copied(value, ""))
     except _Refused as refused:
         raise NotJson(f"{what}: {refused}") from None
     except RecursionError:
         raise NotJson(f"{what}: nested too deeply, or containing itself") from None
-    assert isinstance(copied, dict)
-    return copied
 
 
 class _Refused(Exception):  # noqa: N818 - becomes a NotJson
@@ -50,7 +58,8 @@ def _copied(value: Any, place: str) -> Any:
         if not math.isfinite(value):
             raise _Refused(place, f"is {value}; JSON has no such number")
         return float(value)
-    if isinstance(value, Mapping):
+    if isinstance(value, _MAPPINGS):
+        # Here, and not in a function of its own: how deep a value may be hangs on it.
         return {_key(key, place): _copied(each, f"{place}.{key}") for key, each in value.items()}
     if isinstance(value, list | tuple):
         return [_copied(each, f"{place}[{index}]") for index, each in enumerate(value)]

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from afl.lang import ast, paths
 from afl.lang.dependencies import call_expressions, step_names
@@ -134,6 +134,18 @@ class Bodies:
     steps: dict[str, Statement] = field(default_factory=dict)
 
 
+class Capture(NamedTuple):
+    """What the end of a step takes from its blocks, as far as the text tells."""
+
+    blocks: tuple[Block, ...]
+    #: Their yields; None if some of them may happen often, or not at all.
+    single: frozenset[StatementId] | None
+    #: Names of mixins that a yield may fill.
+    aliases: frozenset[str]
+    #: What is declared of the values.
+    returns: Mapping[str, ast.Parameter]
+
+
 class Plan:
     """The whole program. Statements and blocks are found by their ids."""
 
@@ -145,6 +157,9 @@ class Plan:
         self._blocks: dict[str, Block] = {}
         #: Where steps have work, by statement and by workflow: noted by who lets them go on.
         self.stages: dict[str, Mapping[str, str]] = {}
+        #: What is captured at the end of steps, by statement and workflow and by how many of their
+        #: `catch` clauses ran: noted by who does it.
+        self.captures: dict[tuple[str, int], Capture] = {}
         #: Bodies of steps whose statements are still to be made: nesting costs no stack.
         self._pending: list[tuple[Bodies, ast.Body, ast.CatchClause | None, str]] = []
         for declared in program:

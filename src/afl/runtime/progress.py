@@ -63,7 +63,7 @@ def _stages_of(step: StepDefinition, context: ExecutionContext) -> Mapping[str, 
     most have no script and no body, and need not be asked for them at every step."""
     if step.is_block:
         return _BLOCK_STAGES
-    key = step.statement_id or context.run.workflow.name
+    key = context.text_of(step)
     found = context.plan.stages.get(key)
     if found is None:
         found = _stages(select_transitions(step.object_type), _idle_states(step, context))
@@ -245,7 +245,7 @@ def _is_yield(step: StepDefinition) -> bool:
 
 
 def _ended(step: StepDefinition, failure: StepFailure | None, context: ExecutionContext) -> None:
-    context.touch(step)
+    """A step that was touched before has ended."""
     if step.object_type == ObjectType.WORKFLOW:
         _end_run(failure, context)
     elif step.is_block:

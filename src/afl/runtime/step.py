@@ -30,6 +30,9 @@ from afl.runtime.types import (
     step_id,
 )
 
+#: One for all steps: it cannot be changed, and one for each was a fifth of what a new step costs.
+_THIS_VERSION = VersionInfo()
+
 
 @dataclass
 class StepTransition:
@@ -95,7 +98,7 @@ class StepDefinition:
     transition: StepTransition = field(default_factory=StepTransition.initial)
     facet_name: str = ""
     attributes: FacetAttributes = field(default_factory=FacetAttributes)
-    version: VersionInfo = field(default_factory=VersionInfo)
+    version: VersionInfo = _THIS_VERSION
     foreach_var: str | None = None
     #: The element of a round; of a foreach, how many rounds it has. Of an event with a script in
     #: front, what that has left, once a part of a result has come.

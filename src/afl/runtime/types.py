@@ -123,9 +123,12 @@ def _copied(attributes: dict[str, AttributeValue]) -> dict[str, AttributeValue]:
     }
 
 
+_SCALARS = (str, int, float, bool)
+
+
 def copied(value: Any) -> Any:
     """A copy of a JSON value that shares nothing; other values are copied in depth."""
-    if value is None or isinstance(value, str | int | float | bool):
+    if value is None or isinstance(value, _SCALARS):
         return value
     if type(value) is list:
         return [copied(each) for each in value]

