@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 from collections.abc import Sequence
+from functools import lru_cache
 
 from afl.clock import FakeClock, now_ms
 from afl.db.migrations import Migration
@@ -26,6 +28,14 @@ KINDS = [
 ]
 
 
+@lru_cache
+def database_of(url: str) -> PostgresDatabase:
+    """One for all tests of a process: connecting takes longer than to empty it."""
+    database = PostgresDatabase(url, pool_size=1)
+    atexit.register(database.close)
+    return database
+
+
 def emptied(url: str) -> str:
     """The same, without anything that others have left there."""
     empty(url, COMPONENT, MIGRATIONS, KINDS)
@@ -37,12 +47,9 @@ def empty(url: str, component: str, migrations: Sequence[Migration], kinds: Sequ
         for each in kinds:
             tx.put(f"DELETE FROM afl_{each}", [()])
 
-    database = PostgresDatabase(url, pool_size=1)
-    try:
-        migrate(database, component, migrations)
-        database.write(delete)
-    finally:
-        database.close()
+    database = database_of(url)
+    migrate(database, component, migrations)
+    database.write(delete)
 
 
 def postgres_store(url: str, clock: FakeClock) -> PostgresStore:

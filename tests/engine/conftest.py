@@ -80,7 +80,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.timeout(3600))
         return
     slow = _too_slow([each for each in mine if "[mongo" in each.name])
-    items[:] = [each for each in items if each not in slow]
+    left_out = set(slow)
+    items[:] = [each for each in items if each not in left_out]
     config.hook.pytest_deselected(items=slow)
 
 

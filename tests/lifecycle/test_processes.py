@@ -196,16 +196,22 @@ closing.wait()
 
 
 def test_a_loop_may_be_asked_in_a_signal_handler_of_others() -> None:
-    """Setting an event there would take a lock that the waiting code may hold."""
+    """Setting an event there would take a lock that the waiting code may hold; this one holds it
+    most of the time, so the first few rounds would hang."""
     code = """
-loop = IdleLoop('one')
+sys.setswitchinterval(0.0005)
+class Restless(IdleLoop):
+    def wait(self, stop):
+        while not stop.wait(0):
+            pass
+loop = Restless('one')
 signal.signal(signal.SIGTERM, lambda *_: loop.request_stop())
 def ask():
     loop.is_working.wait()
     # Again and again: a signal that comes just before a wait does not end it.
     while loop.is_working.is_set():
         os.kill(os.getpid(), signal.SIGTERM)
-for _ in range(300):
+for _ in range(30):
     threading.Thread(target=ask, daemon=True).start()
     loop.run()
 say('done')

@@ -67,15 +67,20 @@ class Office:
         return AgentLoop.from_function(function, **{"requests": requests, **options})
 
     def answers(self, count: int) -> Results:
-        """Wait for so many replies."""
+        """Wait for so many replies, and no more."""
         found: Results = []
         while len(found) < count:
-            messages = self.replies.receive(max_messages=10, wait_time_seconds=PATIENCE_S)
-            assert messages, f"{len(found)} of {count} replies came: {found}"
-            for each in messages:
-                found.append(each.body)
-                each.acknowledge()
+            found += self.some_answers()
+        assert len(found) == count, f"{len(found)} replies came, and not {count}: {found}"
         return found
+
+    def some_answers(self) -> Results:
+        """Wait for a reply; it, and others that are there."""
+        messages = self.replies.receive(max_messages=10, wait_time_seconds=PATIENCE_S)
+        assert messages, "no reply came"
+        for each in messages:
+            each.acknowledge()
+        return [each.body for each in messages]
 
     def outputs(self, count: int) -> list[Any]:
         return [each.output for each in self.answers(count)]

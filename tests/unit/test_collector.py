@@ -13,12 +13,15 @@ from afl.collector import collector_paused, collector_rare
 @pytest.fixture(autouse=True)
 def thresholds() -> Iterator[tuple[int, int, int]]:
     before = gc.get_threshold()
+    gc.set_threshold(700, 10, 10)
     yield before
     gc.set_threshold(*before)
+    gc.freeze()  # again: what was frozen for all tests is not any more
 
 
 def test_a_process_that_serves_looks_seldom_and_only_at_what_is_new() -> None:
     before = gc.get_threshold()
+    gc.unfreeze()
     with collector_rare():
         assert gc.get_threshold() == (20_000, *before[1:])
         assert gc.get_freeze_count() > 0

@@ -14,7 +14,7 @@ import pytest
 
 from afl.runtime.dispatch import HandlerContext, invoke, invoke_async
 from afl.runtime.entities import TaskDefinition
-from afl.runtime.json_values import NotJson
+from afl.runtime.json_values import JsonObject, NotJson, json_object
 from afl.runtime.loading import Handler
 from afl.turns import ToolClient, current_effect
 
@@ -156,7 +156,13 @@ def test_nothing_is_an_empty_result() -> None:
 def test_a_result_is_plain_json() -> None:
     result = call(lambda payload: OrderedDict(a=(1, 2), b={"c": [None, True, 1.5, "x"]}))
     assert result == {"a": [1, 2], "b": {"c": [None, True, 1.5, "x"]}}
-    assert type(result) is dict
+    assert type(result) is JsonObject
+    assert type(result["b"]) is dict
+
+
+def test_a_result_is_looked_at_and_copied_once() -> None:
+    result = call(lambda payload: {"a": [1]})
+    assert json_object(result, "the result of a task") is result
 
 
 @pytest.mark.parametrize(
