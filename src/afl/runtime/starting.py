@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 from afl.errors import UsageError
 from afl.ids import new_id, stable_id
@@ -47,7 +48,7 @@ class NewRun:
         return RunnerDefinition(
             uuid=self.runner_id or self.id,
             workflow_id=self.id,
-            workflow=_catalogued(self.program, self.workflow, now),
+            workflow=replace(_catalogue(self.program).workflows[self.workflow.qualified], date=now),
             parameters=_parameters(self.workflow, self.inputs),
             step_id=child_id(self.id, "root"),
             start_time=now,
@@ -59,11 +60,11 @@ class NewRun:
 
 def begin(new: NewRun, context: ExecutionContext) -> None:
     """Create the run, its program and its root; the agenda does the rest."""
-    changes = context.changes
+    changes, catalogue = context.changes, _catalogue(new.program)
     changes.created_runs.append(context.run)
-    changes.flows.append(_flow(new.program))
+    changes.flows.append(catalogue.flow)
     changes.workflows.extend(
-        _catalogued(new.program, each, context.now) for each in new.program.workflows.values()
+        replace(each, date=context.now) for each in catalogue.workflows.values()
     )
     root = StepDefinition.create(
         context.workflow_id, ObjectType.WORKFLOW, facet_name=new.workflow.qualified
@@ -89,17 +90,28 @@ def require_same(known: RunnerDefinition, new: NewRun) -> None:
         )
 
 
-def _flow(program: Program) -> FlowDefinition:
+class _Catalogue(NamedTuple):
+    """What is kept of a program beside its runs."""
+
+    flow: FlowDefinition
+    workflows: dict[str, WorkflowDefinition]
+
+
+@lru_cache(maxsize=64)
+def _catalogue(program: Program) -> _Catalogue:
+    """The same for all runs of it, so it is made once: that costs what the program is long."""
     flow_id = flow_id_of(program)
-    return FlowDefinition(
+    flow = FlowDefinition(
         uuid=flow_id,
         name=FlowIdentity("", "", flow_id),
         digest=program.digest,
         program=program.to_json(),
     )
+    workflows = {name: _catalogued(program, each) for name, each in program.workflows.items()}
+    return _Catalogue(flow, workflows)
 
 
-def _catalogued(program: Program, declared: Declared, now: int) -> WorkflowDefinition:
+def _catalogued(program: Program, declared: Declared) -> WorkflowDefinition:
     flow_id = flow_id_of(program)
     node_id = paths.node_id(paths.declaration(declared.namespace, declared.node))
     return WorkflowDefinition(
@@ -111,7 +123,6 @@ def _catalogued(program: Program, declared: Declared, now: int) -> WorkflowDefin
         starting_step=node_id,
         version=program.digest[:12],
         documentation=_documentation(declared),
-        date=now,
     )
 
 

@@ -103,8 +103,8 @@ def _past(step: StepDefinition) -> tuple[str | None, str | None]:
     """Where its transition began and stands: nearly always at its state."""
     state, transition = step.state, step.transition
     return (
-        None if transition.original_state == state else transition.original_state,
-        None if transition.current_state == state else transition.current_state,
+        None if transition.original_state == state else str(transition.original_state),
+        None if transition.current_state == state else str(transition.current_state),
     )
 
 
