@@ -19,6 +19,7 @@ from tests.lifecycle.loops import (
 
 from afl.clock import FakeClock
 from afl.errors import UsageError
+from afl.runtime.aside import do_aside, on_main_thread
 from afl.runtime.lifecycle import BaseLoop, LoopRuns, LoopState, Runnable, wait_until
 
 
@@ -122,6 +123,21 @@ class Unguarded(LoopRuns):
 def run_twice(runs: LoopRuns) -> None:
     with runs.running(), pytest.raises(UsageError, match="running already"), runs.running():
         pass
+
+
+def test_a_stop_is_seen_at_once_although_who_waits_is_woken_by_another_thread() -> None:
+    runs, may_wake = LoopRuns(), threading.Event()
+    assert on_main_thread(), "where nobody may take the lock of an event"
+    do_aside(may_wake.wait)
+    try:
+        with runs.running() as stop:
+            runs.request_stop()
+            assert stop.is_set(), "what ends now must bring no more"
+            assert not stop.wait(0)
+            may_wake.set()
+            assert stop.wait(PATIENCE_S)
+    finally:
+        may_wake.set()
 
 
 def test_a_second_run_at_the_same_time_is_refused() -> None:

@@ -30,14 +30,33 @@ class LoopState(StrEnum):
     STOPPED = "stopped"
 
 
-class _Run:
-    """One run, perhaps yet to come. `is_asked` only ever turns true, so nobody needs a lock."""
+class _Stop(threading.Event):
+    """Whoever looks sees the stop from the moment that it is asked for; whoever waits hears of it
+    when it is set."""
 
-    __slots__ = ("is_asked", "is_expected", "stop", "thread")
+    def __init__(self) -> None:
+        super().__init__()
+        self._is_asked = False
+
+    def ask(self) -> None:
+        """Takes no lock, so signal handlers may call it. It must be set soon."""
+        self._is_asked = True
+
+    def is_set(self) -> bool:
+        return self._is_asked
+
+    def set(self) -> None:
+        self._is_asked = True
+        super().set()
+
+
+class _Run:
+    """One run, perhaps yet to come."""
+
+    __slots__ = ("is_expected", "stop", "thread")
 
     def __init__(self, *, is_expected: bool = False) -> None:
-        self.stop = threading.Event()
-        self.is_asked = False
+        self.stop = _Stop()
         self.is_expected = is_expected
         #: The thread it runs on; None until it begins.
         self.thread: int | None = None
@@ -60,7 +79,7 @@ class LoopRuns:
             return LoopState.STOPPED
         if run.thread is None:
             return LoopState.STARTING if run.is_expected else LoopState.NEW
-        return LoopState.DRAINING if run.is_asked else LoopState.RUNNING
+        return LoopState.DRAINING if run.stop.is_set() else LoopState.RUNNING
 
     @property
     def is_running(self) -> bool:
@@ -98,9 +117,9 @@ class LoopRuns:
     def request_stop(self) -> None:
         """Ask the run to end. Never waits, may be called again, and in a signal handler."""
         run = self._run
-        if run is None or run.is_asked:
+        if run is None or run.stop.is_set():
             return
-        run.is_asked = True
+        run.stop.ask()
         if on_main_thread():
             # Setting an event takes its lock, which the interrupted code may hold.
             do_aside(run.stop.set)
@@ -138,6 +157,6 @@ class LoopRuns:
                 )
             run.thread = threading.get_ident()
             self._run = run
-        if run.is_asked:
-            run.stop.set()
+        if run.stop.is_set():
+            run.stop.set()  # nobody need have set it yet
         return run
