@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import statistics
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from afl.clock import SYSTEM_CLOCK
@@ -17,6 +18,20 @@ def best_of(rounds: int, *actions: Callable[[], object]) -> list[float]:
             action()
             best[index] = min(best[index], SYSTEM_CLOCK.monotonic() - started)
     return best
+
+
+def in_turns(
+    rounds: int, measures: Mapping[str, Callable[[], float]]
+) -> dict[str, Sequence[float]]:
+    """What each of them gives in each round."""
+    turns = [[measure() for measure in measures.values()] for _ in range(rounds)]
+    return dict(zip(measures, zip(*turns, strict=True), strict=True))
+
+
+def times(values: Sequence[float], others: Sequence[float]) -> float:
+    """How many times others, measured in turns with them: the median, because single rounds on a
+    shared machine are half as fast or twice as fast as the next."""
+    return statistics.median(mine / other for mine, other in zip(values, others, strict=True))
 
 
 def judged(value: float, aim: float, **facts: Any) -> dict[str, Any]:

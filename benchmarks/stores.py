@@ -4,7 +4,7 @@ A bare loop makes the same two commits for each task with the driver alone, and 
 reads nothing, decides nothing, and knows no leases or fences. Beside it stands one that changes a
 single row in each commit. Procrastinate and DBOS do tasks on the same PostgreSQL. Handlers do
 nothing, so that all time is the machinery's; rates are counted from the start of the first handler,
-ours as theirs.
+ours as theirs. What is compared is measured in turns, and of several turns the median counts.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
+from functools import partial
+from statistics import median
 from typing import Any
 
 from afl.bootstrap import open_store
@@ -24,7 +26,7 @@ from afl.runtime.types import WorkflowId
 from afl.testing.servers import MongoServer, PostgresServer, Server
 from benchmarks.bare_stores import prepare_bare
 from benchmarks.engine import chain, foreach, growth
-from benchmarks.measure import judged_at_least, percentile
+from benchmarks.measure import in_turns, judged_at_least, percentile, times
 from benchmarks.store_process import SLOTS
 from benchmarks.workers import (
     judged_latency,
@@ -37,7 +39,8 @@ from benchmarks.workers import (
 #: Tasks for all workers, one by one and together; and how many workers there are.
 TASKS, TOGETHER = 1_000, 4_000
 WORKERS = (1, 4, 8)
-ROUNDS, GROWTH_ROUNDS = 2, 5
+LOOPS = ("ours", "bare", "bare_row")
+ROUNDS, PEER_ROUNDS, GROWTH_ROUNDS = 5, 3, 5
 #: In times of one bare loop.
 ONE_BY_ONE_AIM, TOGETHER_AIM = 0.6, 1.8
 PEERS, PEER_TASKS, PEERS_AIM = ("procrastinate", "procrastinate_at_once", "dbos"), 1_000, 5.0
@@ -46,9 +49,8 @@ WAKE_MS = 10.0
 
 def run() -> dict[str, Any]:
     with PostgresServer(is_durable=True) as postgres, MongoServer(is_durable=True) as mongo:
-        of_postgres, of_mongo = _results(postgres), _results(mongo)
-        rate = of_postgres["together"]["tasks_per_second"]["1_workers"]
-        return {"postgres": of_postgres | {"peers": _peers(postgres, rate)}, "mongo": of_mongo}
+        of_postgres = _results(postgres) | {"peers": _peers(postgres.url)}
+        return {"postgres": of_postgres, "mongo": _results(mongo)}
 
 
 def _results(server: Server) -> dict[str, Any]:
@@ -73,27 +75,30 @@ def _evaluator(store: PersistenceAPI) -> Iterator[Evaluator]:
 
 def _one_by_one(url: str, store: PersistenceAPI) -> tuple[float, dict[str, Any]]:
     """The rate of a bare loop, and what was measured."""
-    rates = {kind: dict.fromkeys(WORKERS, 0.0) for kind in ("bare", "bare_row", "ours")}
-    for number in WORKERS:
-        for _ in range(ROUNDS if number == 1 else 1):
-            for kind, best in rates.items():
-                best[number] = max(best[number], TASKS / _seconds(url, store, kind, number))
-    bare, row, ours = rates.values()
-    return bare[1], judged_at_least(
-        ours[1] / bare[1],
+
+    def rates(workers: int, rounds: int) -> dict[str, Sequence[float]]:
+        kinds = {each: partial(_loop_rate, url, store, each, workers) for each in LOOPS}
+        return in_turns(rounds, kinds)
+
+    found = {each: rates(each, ROUNDS if each == 1 else 1) for each in WORKERS}
+    alone = found[1]
+    per_second = {
+        f"{kind}_per_second": _named({each: median(found[each][kind]) for each in WORKERS})
+        for kind in LOOPS
+    }
+    return median(alone["bare"]), judged_at_least(
+        times(alone["ours"], alone["bare"]),
         ONE_BY_ONE_AIM,
-        unit="times a bare loop with the same commits, one worker",
-        times_a_loop_with_one_row=round(ours[1] / row[1], 3),
-        tasks_per_second=_named(ours),
-        bare_per_second=_named(bare),
-        bare_row_per_second=_named(row),
+        unit="times a bare loop with the same commits, one worker, the median",
+        times_a_loop_with_one_row=round(times(alone["ours"], alone["bare_row"]), 3),
+        **per_second,
     )
 
 
 def _together(url: str, store: PersistenceAPI, bare: float) -> dict[str, Any]:
     """With workers as we ship them, for whom all tasks wait when they start."""
     rates = {each: _worker_rate(url, store, each) for each in WORKERS}
-    batched = TASKS / _seconds(url, store, "bare_rows", 1)
+    batched = _loop_rate(url, store, "bare_rows", 1)
     facts = {"tasks_per_second": _named(rates), "bare_rows_batched_per_second": round(batched)}
     return judged_at_least(
         rates[1] / bare, TOGETHER_AIM, unit="times a bare loop one by one, one worker", **facts
@@ -120,15 +125,16 @@ def _submit(store: PersistenceAPI, count: int) -> Sequence[WorkflowId]:
         return list(threads.map(lambda _: evaluator.submit(program, "W", inputs), range(count)))
 
 
-def _seconds(url: str, store: PersistenceAPI, kind: str, workers: int) -> float:
-    """Until none of them finds anything more."""
+def _loop_rate(url: str, store: PersistenceAPI, kind: str, workers: int) -> float:
+    """Tasks in a second, until none of them finds anything more."""
     if kind == "ours":
         _submit(store, TASKS)
     else:
         prepare_bare(url, TASKS)
     with _started(url, kind, workers) as processes:
         started = _begin(processes)
-        return max(float(each.stdout.readline()) for each in processes) - started
+        ended = max(float(each.stdout.readline()) for each in processes)
+        return TASKS / (ended - started)
 
 
 def _worker_rate(url: str, store: PersistenceAPI, workers: int) -> float:
@@ -163,14 +169,20 @@ def _begin(processes: Sequence[Any]) -> float:
 # Peers
 
 
-def _peers(server: Server, ours: float) -> dict[str, Any]:
+def _peers(url: str) -> dict[str, Any]:
     """Procrastinate as it comes, which does one task at a time, and told to do many at once."""
-    rates = {name: _peer_rate(name, server.url) for name in PEERS}
+    with closing(open_store(url)) as store:
+        peers = {name: partial(_peer_rate, name, url) for name in PEERS}
+        rates = in_turns(PEER_ROUNDS, {"ours": partial(_worker_rate, url, store, 1), **peers})
+    ours = rates.pop("ours")
     return {
         name: judged_at_least(
-            ours / rate, PEERS_AIM, unit="times its rate", tasks_per_second=round(rate)
+            times(ours, each),
+            PEERS_AIM,
+            unit="times its rate, the median",
+            tasks_per_second=[round(rate) for rate in each],
         )
-        for name, rate in rates.items()
+        for name, each in rates.items()
     }
 
 
@@ -185,5 +197,6 @@ def _own_database(url: str, name: str) -> str:
     import psycopg
 
     with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)".encode())
         connection.execute(f"CREATE DATABASE {name}".encode())
     return f"{url.rpartition('/')[0]}/{name}"
