@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import math
 import threading
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol
 
 from afl.clock import Clock
 from afl.db.batching import Batching
 from afl.db.remote_bell import RemoteBell
 from afl.errors import StoreClosed, StoreMisused, StoreUnavailable
 from afl.ids import new_id
+from afl.runtime.asking.access import R, Storing, W
 from afl.runtime.persistence import DEFAULT_TASK_LIST, Wake
 
-#: What asks the database.
-R = TypeVar("R")
-
-#: Waiters look again after this time, whatever they were told: a lease that was given meanwhile is
-#: nobody's news, and a connection that is dead may not know it yet.
-LOOK_S = 5.0
 #: How long a wait may sleep through an outage that it found by itself; the bell ends it earlier.
 _OUTAGE_S = 1.0
 
@@ -41,9 +36,12 @@ class RemoteDatabase(Protocol):
     def close(self) -> None: ...
 
 
-class RemoteAccess(ABC, Generic[R]):
+class RemoteAccess(Storing[R, W], Generic[R, W]):
     """An open database of the engine. Who inherits opens `database` and its `writer`."""
 
+    #: A lease that was given meanwhile is nobody's news, and a connection that is dead may not know
+    #: it yet.
+    look_s = 5.0
     database: RemoteDatabase
     writer: Batching[Any]
 
@@ -66,10 +64,6 @@ class RemoteAccess(ABC, Generic[R]):
         finally:
             self.database.bell.nudge(None)  # who waits here waits for nothing
             self.database.close()
-
-    @abstractmethod
-    def _ask(self, question: Callable[[R], float]) -> float:
-        """Ask the database something, outside of any transaction. Raises StoreUnavailable."""
 
     @abstractmethod
     def _work(self, names: Sequence[str], task_list: str) -> tuple[str, Callable[[R], float]]:
@@ -96,10 +90,6 @@ class RemoteAccess(ABC, Generic[R]):
     ) -> Wake:
         return self._wake(*self._work(names, task_list), timeout, stop)
 
-    def _heard_as(self, topic: str) -> str:
-        """What the bell rings for a topic."""
-        return topic
-
     def _wait(
         self,
         topic: str,
@@ -107,7 +97,6 @@ class RemoteAccess(ABC, Generic[R]):
         timeout: float | None,
         stop: threading.Event | None,
     ) -> bool:
-        """Wait until nothing is left to wait for: True. `seconds_left` is asked at all news."""
         woken = self._wake(topic, seconds_left, timeout, stop, is_thorough=True)
         return woken is Wake.WORK
 
@@ -133,7 +122,7 @@ class RemoteAccess(ABC, Generic[R]):
             patience = deadline - self._clock.monotonic()
             if left <= 0 or patience <= 0:
                 return Wake.WORK if left <= 0 else Wake.NOTHING
-            has_news = bell.wait(topic, seen, min(left, patience, LOOK_S), stop)
+            has_news = bell.wait(topic, seen, min(left, patience, self.look_s), stop)
             if has_news and not is_thorough:
                 return Wake.NEWS
             is_patient = True
@@ -141,7 +130,7 @@ class RemoteAccess(ABC, Generic[R]):
 
     def _left(self, seconds_left: Callable[[R], float], is_patient: bool) -> float:
         try:
-            return self._ask(seconds_left)
+            return self._read(seconds_left)
         except StoreUnavailable:
             if not is_patient:
                 raise

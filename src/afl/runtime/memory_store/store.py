@@ -17,6 +17,7 @@ from afl.clock import SYSTEM_CLOCK, Clock, condition_of, now_ms
 from afl.db.waiting import WaitingRoom
 from afl.errors import Conflict, StoreClosed, StoreMisused
 from afl.ids import new_id
+from afl.runtime.asking.lists import AskedLists
 from afl.runtime.claims import ended, extended, may_follow, released
 from afl.runtime.conveniences import Conveniences
 from afl.runtime.entities import (
@@ -33,7 +34,6 @@ from afl.runtime.entities import (
     TaskDefinition,
     WorkflowDefinition,
 )
-from afl.runtime.listing import COUNTED, Count, Page, Queue, RunQuery, TaskQuery
 from afl.runtime.memory_store import lists
 from afl.runtime.memory_store.queue import Wanted, claimable, next_time
 from afl.runtime.memory_store.state import Lock, State, StateView
@@ -56,12 +56,14 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 
-class MemoryStore(Conveniences):
+class MemoryStore(AskedLists[State], Conveniences):
     """`owner` is who claims and locks where a call names nobody else; a fresh id if left out.
 
     Raises StoreClosed after `close`, and StoreMisused if a decision uses the store instead of its
     view.
     """
+
+    _lists = lists
 
     def __init__(self, clock: Clock = SYSTEM_CLOCK, owner: str | None = None) -> None:
         self.owner = new_id() if owner is None else owner
@@ -435,51 +437,7 @@ class MemoryStore(Conveniences):
         steps, tasks = (sum(each) for each in zip(*removed, strict=True)) if removed else (0, 0)
         return Pruned(len(removed), steps, tasks)
 
-    # Lists
-
-    def list_runs(
-        self, query: RunQuery, limit: int = 50, cursor: str | None = None
-    ) -> Page[RunnerDefinition]:
-        return self._read(lists.runs, query, limit, cursor)
-
-    def count_runs(self, limit: int = COUNTED) -> dict[str, Count]:
-        return self._read(lists.count_runs, limit)
-
-    def list_run_workflows(self) -> list[str]:
-        return self._read(lists.run_workflows)
-
-    def find_run_ids(self, prefix: str, limit: int = 10) -> list[str]:
-        return self._read(lists.run_ids, prefix, limit)
-
-    def list_tasks(
-        self, query: TaskQuery, limit: int = 50, cursor: str | None = None
-    ) -> Page[TaskDefinition]:
-        return self._read(lists.tasks, query, limit, cursor)
-
-    def count_tasks(self, limit: int = COUNTED) -> dict[str, Count]:
-        return self._read(lists.count_tasks, limit)
-
-    def list_queues(self, limit: int = COUNTED) -> list[Queue]:
-        return self._read(lists.queues, limit)
-
-    def find_task_ids(self, prefix: str, limit: int = 10) -> list[str]:
-        return self._read(lists.task_ids, prefix, limit)
-
-    def changed_tasks(self, known: Mapping[str, int]) -> list[TaskDefinition]:
-        return self._read(lists.changed_tasks, known)
-
-    def list_steps(
-        self, workflow_id: WorkflowId, limit: int = 1000, cursor: str | None = None
-    ) -> Page[StepDefinition]:
-        return self._read(lists.steps, workflow_id, limit, cursor)
-
-    def changed_steps(self, known: Mapping[StepId, int]) -> list[StepDefinition]:
-        return self._read(lists.changed_steps, known)
-
-    def list_logs(
-        self, runner_id: str, limit: int = 1000, cursor: str | None = None
-    ) -> Page[LogDefinition]:
-        return self._read(lists.logs, runner_id, limit, cursor)
+    # Changes
 
     def changes_seen(self, workflow_id: WorkflowId) -> int:  # noqa: ARG002 - all news are one
         with self._reading():

@@ -31,7 +31,7 @@ T = TypeVar("T")
 _ATTEMPTS = 4
 
 
-class Access(RemoteAccess[Reader]):
+class Access(RemoteAccess[Reader, Transaction]):
     """An open database with the collections of the engine."""
 
     def __init__(
@@ -115,6 +115,3 @@ class Access(RemoteAccess[Reader]):
     def _save(self, kind: Any, record: Any, **options: Any) -> None:
         """Insert or replace one document."""
         self._change(kind.save, record, self.database.next_number(), **options)
-
-    def _ask(self, question: Callable[[Reader], float]) -> float:
-        return self._read(question)

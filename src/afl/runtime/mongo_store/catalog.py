@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from afl.db.mongo import Reader, Transaction
+from afl.runtime.asking import topics
 from afl.runtime.entities import (
     EventDefinition,
     HandlerRegistration,
@@ -26,9 +27,7 @@ SOURCES = Documents(schema.SOURCES, PublishedSource, key=None)
 
 R = TypeVar("R")
 
-#: Rung when a registration is saved or removed.
-HANDLERS_TOPIC = "handlers"
-#: Its guard counts how often one was.
+#: Counts how often a registration was saved or removed.
 _VERSION = {"_id": "handlers"}
 _TOUCH = {"$inc": {"touched": 1}}
 
@@ -36,9 +35,8 @@ _TOUCH = {"$inc": {"touched": 1}}
 # Servers
 
 
-def server_topic(server_id: str) -> str:
-    """Rung when something is asked of the server."""
-    return f"server:{server_id}"
+def server(reader: Reader, server_id: str) -> ServerDefinition | None:
+    return SERVERS.one(reader, {"_id": server_id})
 
 
 def beat_server(tx: Transaction, told: ServerDefinition) -> str:
@@ -51,7 +49,7 @@ def ask_server(tx: Transaction, server_id: str, wanted: str) -> bool:
     stored = _server_alone(tx, server_id)
     if stored is None:
         return False
-    tx.announce(server_topic(server_id))
+    tx.announce(topics.server_topic(server_id))
     _save_server(tx, replace(stored, wanted=wanted))
     return True
 
@@ -74,6 +72,14 @@ def _save_server(tx: Transaction, server: ServerDefinition) -> None:
 
 
 # Handlers
+
+
+def handler(reader: Reader, facet_name: str) -> HandlerRegistration | None:
+    return HANDLERS.one(reader, {"_id": facet_name})
+
+
+def handlers(reader: Reader) -> list[HandlerRegistration]:
+    return HANDLERS.all(reader, {})
 
 
 def handlers_version(reader: Reader) -> int:
@@ -106,7 +112,7 @@ def set_load_error(
 
 def _count_handlers(tx: Transaction) -> None:
     """One more change; nobody else makes one before this is committed."""
-    tx.announce(HANDLERS_TOPIC)
+    tx.announce(topics.HANDLERS)
     tx.update(schema.GUARDS, [(_VERSION, {"$inc": {"n": 1}})], upsert=True)
     tx.flush()
 

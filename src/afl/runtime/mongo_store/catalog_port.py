@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
-import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 from afl.db.mongo import Reader, Transaction
+from afl.runtime.asking.catalog import AskedCatalog
+from afl.runtime.asking.topics import run_topic
 from afl.runtime.entities import (
-    HandlerRegistration,
     LockDefinition,
     LockMetaData,
     LogDefinition,
@@ -19,12 +17,13 @@ from afl.runtime.entities import (
 )
 from afl.runtime.mongo_store import catalog, locks, schema
 from afl.runtime.mongo_store.access import Access
-from afl.runtime.mongo_store.catalog import HANDLERS, LOGS, SERVERS, SOURCES
+from afl.runtime.mongo_store.catalog import LOGS, SERVERS, SOURCES
 from afl.runtime.mongo_store.holding import Holding
-from afl.runtime.mongo_store.runs import run_topic
 
 
-class CatalogPort(Access):
+class CatalogPort(AskedCatalog[Reader, Transaction], Access):
+    _catalog = catalog
+
     def acquire_lock(
         self,
         key: str,
@@ -55,11 +54,9 @@ class CatalogPort(Access):
     def save_server(self, server: ServerDefinition) -> None:
         self._save(SERVERS, server)
 
-    def get_server(self, server_id: str) -> ServerDefinition | None:
-        return self._read(SERVERS.one, {"_id": server_id})
-
     def update_server_ping(self, server_id: str, ping_time: int) -> None:
-        self._change_server(server_id, {"ping_time": ping_time})
+        change = {"$set": {"ping_time": ping_time}}
+        self._change(Reader.change_all, schema.SERVERS, {"_id": server_id}, change)
 
     def get_all_servers(self) -> list[ServerDefinition]:
         return self._read(SERVERS.all, {})
@@ -70,52 +67,8 @@ class CatalogPort(Access):
     def beat_server(self, server: ServerDefinition) -> str:
         return self._write(catalog.beat_server, server)
 
-    def ask_server(self, server_id: str, wanted: str) -> bool:
-        return self._write(catalog.ask_server, server_id, wanted)
-
-    def attend_server(self, server_id: str, told: Callable[[], None]) -> Callable[[], None]:
-        self._require_open()
-        return self.database.bell.attend(catalog.server_topic(server_id), told)
-
-    def report_incident(self, server_id: str, incident: Mapping[str, Any]) -> bool:
-        return self._write(catalog.report_incident, server_id, incident)
-
-    def _change_server(self, server_id: str, fields: Mapping[str, Any]) -> bool:
-        change = {"$set": fields}
-        return self._change(Reader.change_all, schema.SERVERS, {"_id": server_id}, change) > 0
-
     def prune_servers(self, keep_ms: int, limit: int = 100) -> int:
         return self._write(catalog.prune_servers, keep_ms, limit)
-
-    # Handlers
-
-    def save_handler_registration(self, registration: HandlerRegistration) -> None:
-        self._write(catalog.save_handler, registration)
-
-    def get_handler_registration(self, facet_name: str) -> HandlerRegistration | None:
-        return self._read(HANDLERS.one, {"_id": facet_name})
-
-    def list_handler_registrations(self) -> list[HandlerRegistration]:
-        return self._read(HANDLERS.all, {})
-
-    def delete_handler_registration(self, facet_name: str) -> bool:
-        return self._write(catalog.delete_handler, facet_name)
-
-    def set_load_error(
-        self, registration: HandlerRegistration, error: Mapping[str, Any] | None
-    ) -> bool:
-        return self._write(catalog.set_load_error, registration, error)
-
-    def registrations_version(self) -> int:
-        return self._read(catalog.handlers_version)
-
-    def wait_for_registrations(
-        self, seen: int, timeout: float | None = None, *, stop: threading.Event | None = None
-    ) -> bool:
-        def seconds_left(reader: Reader) -> float:
-            return math.inf if catalog.handlers_version(reader) == seen else 0
-
-        return self._wait(catalog.HANDLERS_TOPIC, seconds_left, timeout, stop)
 
     # Logs
 

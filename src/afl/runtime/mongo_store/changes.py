@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from afl.db.mongo import Transaction
 from afl.db.mongo.errors import refusing
+from afl.runtime.asking.topics import run_topic
 from afl.runtime.mongo_store import flows, runs, schema, steps, tasks
 from afl.runtime.mongo_store.catalog import EVENTS, LOGS, save_all
 from afl.runtime.mongo_store.holding import Holding
@@ -56,4 +57,4 @@ def _put(tx: Transaction, changes: IterationChanges, holding: Holding) -> None:
     save_all(tx, EVENTS, changes.updated_events)
     save_all(tx, LOGS, changes.logs, lambda log: holding.next_number(log.runner_id))
     for each in changes.touched_runs():
-        tx.announce(runs.run_topic(each))
+        tx.announce(run_topic(each))

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from afl.db.mongo import Document, Filter, Reader, Transaction
 from afl.errors import Conflict
+from afl.runtime.asking.topics import run_topic
 from afl.runtime.entities import RunnerDefinition
 from afl.runtime.mongo_store.documents import NEWEST_FIRST, OLDEST_FIRST, Documents
 from afl.runtime.mongo_store.schema import RUNS
@@ -47,11 +48,6 @@ _HEAD = {"parameters": 0}
 #: answer tells the time.
 _GROW = {"$inc": {"guard": 1}}
 HOLD = {**_GROW, "$currentDate": {"held_at": True}}
-
-
-def run_topic(workflow_id: str) -> str:
-    """Rung when something of the run changes; by its id, and by that of its record."""
-    return f"run:{workflow_id}"
 
 
 # Questions

@@ -8,7 +8,9 @@ from typing import Any
 from afl.db.mongo import Document, Filter, Reader, Transaction
 from afl.db.mongo.fields import fields_of
 from afl.errors import Conflict
+from afl.runtime.asking.topics import run_topic
 from afl.runtime.mongo_store.documents import OLDEST_FIRST
+from afl.runtime.mongo_store.holding import Holding
 from afl.runtime.mongo_store.schema import STEPS
 from afl.runtime.persistence import Yielded, child_id
 from afl.runtime.rows.steps import (
@@ -155,10 +157,13 @@ def update(tx: Transaction, steps: Sequence[StepDefinition]) -> None:
     tx.update(STEPS, changes, _conflict(steps))
 
 
-def save(tx: Transaction, step: StepDefinition, number: Callable[[str], int]) -> int:
+def save(tx: Transaction, step: StepDefinition) -> int:
     """Insert or replace; the sequence that is stored now."""
+    holding = Holding(tx)
+    holding.hold([step.workflow_id])
+    tx.announce(run_topic(step.workflow_id))
     if not _is_there(tx, {"_id": step.id}):
-        create(tx, [step], number)
+        create(tx, [step], holding.next_number)
         return step.sequence
     values = dict(zip(_NAMES, next_row(step), strict=True))
     del values["_id"]

@@ -7,17 +7,18 @@ from types import TracebackType
 from typing import Any, Protocol, TypeVar
 
 from afl.clock import SYSTEM_CLOCK, Clock
-from afl.db.mongo import Transaction
+from afl.db.mongo import Reader, Transaction
 from afl.db.mongo.address import DEFAULT_DATABASE, DEFAULT_URL
 from afl.db.mongo.database import Client
+from afl.runtime.asking.lists import AskedLists
+from afl.runtime.asking.steps import AskedSteps
 from afl.runtime.conveniences import Conveniences
+from afl.runtime.mongo_store import events, lists, steps
 from afl.runtime.mongo_store.along import Along
 from afl.runtime.mongo_store.catalog_port import CatalogPort
 from afl.runtime.mongo_store.changes import apply
 from afl.runtime.mongo_store.holding import Holding
-from afl.runtime.mongo_store.list_port import ListPort
 from afl.runtime.mongo_store.run_port import RunPort
-from afl.runtime.mongo_store.step_port import StepPort
 from afl.runtime.mongo_store.task_port import TaskPort
 from afl.runtime.mongo_store.view import MongoView
 from afl.runtime.persistence import Decision, IterationChanges
@@ -35,7 +36,14 @@ class MongoSettings(Protocol):
     def connection_string(self) -> str: ...
 
 
-class MongoStore(StepPort, TaskPort, RunPort, ListPort, CatalogPort, Conveniences):
+class MongoStore(
+    AskedSteps[Reader, Transaction],
+    AskedLists[Reader],
+    TaskPort,
+    RunPort,
+    CatalogPort,
+    Conveniences,
+):
     """Keeps all of `afl.runtime.persistence.PersistenceAPI` in a MongoDB database.
 
     `connection_string` is `mongodb://user:password@host:27017`; without one, a server on this
@@ -50,6 +58,8 @@ class MongoStore(StepPort, TaskPort, RunPort, ListPort, CatalogPort, Convenience
     a URL that cannot be and for a server that is no replica set, StoreUnavailable while nobody
     answers there, and NewerSchema for collections that only a newer afl understands.
     """
+
+    _steps, _events, _lists = steps, events, lists
 
     def __init__(
         self,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from afl.db.mongo import Reader, Transaction
+from afl.runtime.asking.tasks import AskedTasks
+from afl.runtime.asking.topics import work_topic
 from afl.runtime.entities import TaskDefinition
 from afl.runtime.mongo_store import queue, tasks
 from afl.runtime.mongo_store.access import Access
@@ -12,21 +14,8 @@ from afl.runtime.mongo_store.holding import Holding
 from afl.runtime.persistence import DEFAULT_LEASE_MS, DEFAULT_TASK_LIST, Claim
 
 
-class TaskPort(Access):
-    def get_task(self, task_id: str) -> TaskDefinition | None:
-        return self._read(tasks.get, task_id)
-
-    def get_pending_tasks(self, task_list: str = DEFAULT_TASK_LIST) -> list[TaskDefinition]:
-        return self._read(tasks.pending, task_list)
-
-    def get_all_tasks(self, limit: int = 100) -> list[TaskDefinition]:
-        return self._read(tasks.newest, limit)
-
-    def get_tasks_by_runner(self, runner_id: str) -> list[TaskDefinition]:
-        return self._read(tasks.by_runner, runner_id)
-
-    def get_tasks_by_state(self, state: str, limit: int = 100) -> list[TaskDefinition]:
-        return self._read(tasks.by_state, state, limit)
+class TaskPort(AskedTasks[Reader], Access):
+    _tasks = tasks
 
     def save_task(self, task: TaskDefinition) -> None:
         self._write(_save_task, task)
@@ -65,14 +54,12 @@ class TaskPort(Access):
     def release_task(self, claim: Claim, *, not_before: int = 0) -> bool:
         task = self._change(tasks.release, claim, not_before, self._now)
         if task is not None:
-            self.database.bell.nudge(tasks.work_topic(task.task_list_name))
+            self.database.bell.nudge(work_topic(task.task_list_name))
         return task is not None
 
     def _work(self, names: Sequence[str], task_list: str) -> tuple[str, Callable[[Reader], float]]:
         wanted = queue.Wanted.of(names, task_list)
-        return tasks.work_topic(task_list), lambda reader: queue.seconds_left(
-            reader, wanted, self._now
-        )
+        return work_topic(task_list), lambda reader: queue.seconds_left(reader, wanted, self._now)
 
 
 def _save_task(tx: Transaction, task: TaskDefinition) -> None:

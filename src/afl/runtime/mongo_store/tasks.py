@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 from afl.db.mongo import Document, Filter, Reader, Transaction
 from afl.db.mongo.transaction import BETWEEN_TOPICS, NEWS, news
 from afl.errors import Conflict
+from afl.runtime.asking.topics import run_topic, work_topic
 from afl.runtime.claims import check_save, ended, may_follow
 from afl.runtime.entities import TASK_TRANSITIONS, TaskDefinition, TaskState
 from afl.runtime.mongo_store.documents import NEWEST_FIRST, Documents
-from afl.runtime.mongo_store.runs import Held, head_of, heads_of, run_topic
+from afl.runtime.mongo_store.runs import Held, head_of, heads_of
 from afl.runtime.mongo_store.schema import BY_AGE, QUEUED, RUNS, STEPS, TASKS
 from afl.runtime.mongo_store.times import Now, literal
 from afl.runtime.persistence import Claim, task_id_of
@@ -62,11 +63,6 @@ _BEFORE = {
     ]
     for following in map(str, TaskState)
 }
-
-
-def work_topic(task_list: str) -> str:
-    """Rung when a task of the list may be claimed, now or at a time to come."""
-    return f"work:{task_list}"
 
 
 # Questions

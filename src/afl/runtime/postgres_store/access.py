@@ -24,7 +24,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Access(RemoteAccess[Reader]):
+class Access(RemoteAccess[Reader, Transaction]):
     """An open database with the tables of the engine."""
 
     def __init__(
@@ -68,9 +68,6 @@ class Access(RemoteAccess[Reader]):
                 return change(tx, *args, **kwargs)
 
         return self.writer.run(run)
-
-    def _ask(self, question: Callable[[Reader], float]) -> float:
-        return self._read(question)
 
     def _heard_as(self, topic: str) -> str:
         return topic_of(topic)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from afl.db.postgres import Reader, Transaction
+from afl.runtime.asking import topics
 from afl.runtime.entities import (
     EventDefinition,
     HandlerRegistration,
@@ -22,10 +23,6 @@ SERVERS = Table("afl_server", ServerDefinition, mark=PERCENT)
 HANDLERS = Table("afl_handler", HandlerRegistration, key=("facet_name",), mark=PERCENT)
 SOURCES = Table("afl_source", PublishedSource, key=("namespace_name", "version"), mark=PERCENT)
 
-#: Rung when a registration is saved or removed.
-HANDLERS_TOPIC = "handlers"
-
-
 # Servers
 
 _PRUNE_SERVERS = """\
@@ -33,11 +30,6 @@ DELETE FROM afl_server WHERE seq = ANY (ARRAY (
     SELECT seq FROM afl_server WHERE ping_time < %s
     ORDER BY ping_time LIMIT %s FOR UPDATE SKIP LOCKED
 ))"""
-
-
-def server_topic(server_id: str) -> str:
-    """Rung when something is asked of the server."""
-    return f"server:{server_id}"
 
 
 def server(reader: Reader, server_id: str) -> ServerDefinition | None:
@@ -51,7 +43,7 @@ def beat_server(tx: Transaction, told: ServerDefinition) -> str:
 
 
 def ask_server(tx: Transaction, server_id: str, wanted: str) -> bool:
-    tx.announce(server_topic(server_id))
+    tx.announce(topics.server_topic(server_id))
     return tx.execute("UPDATE afl_server SET wanted = %s WHERE uuid = %s", (wanted, server_id)) > 0
 
 
@@ -77,6 +69,10 @@ def _server_alone(tx: Transaction, server_id: str) -> ServerDefinition | None:
 
 def handler(reader: Reader, facet_name: str) -> HandlerRegistration | None:
     return HANDLERS.one(reader, "WHERE facet_name = %s", facet_name)
+
+
+def handlers(reader: Reader) -> list[HandlerRegistration]:
+    return HANDLERS.all(reader, "ORDER BY seq")
 
 
 def handlers_version(reader: Reader) -> int:
@@ -111,4 +107,4 @@ def set_load_error(
 def _announce_handlers(tx: Transaction) -> None:
     # Its one row is locked from here to the end of the transaction.
     tx.execute("UPDATE afl_handler_version SET version = version + 1")
-    tx.announce(HANDLERS_TOPIC)
+    tx.announce(topics.HANDLERS)

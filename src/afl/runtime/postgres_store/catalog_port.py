@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import math
-import threading
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from afl.db.postgres import Reader, Transaction
+from afl.runtime.asking.catalog import AskedCatalog
 from afl.runtime.entities import (
-    HandlerRegistration,
     LockDefinition,
     LockMetaData,
     LogDefinition,
@@ -18,12 +15,14 @@ from afl.runtime.entities import (
 )
 from afl.runtime.postgres_store import catalog, locks
 from afl.runtime.postgres_store.access import Access
-from afl.runtime.postgres_store.catalog import HANDLERS, LOGS, SERVERS, SOURCES
+from afl.runtime.postgres_store.catalog import LOGS, SERVERS, SOURCES
 from afl.runtime.postgres_store.holding import Holding
 from afl.runtime.postgres_store.runs import announce
 
 
-class CatalogPort(Access):
+class CatalogPort(AskedCatalog[Reader, Transaction], Access):
+    _catalog = catalog
+
     def acquire_lock(
         self,
         key: str,
@@ -54,9 +53,6 @@ class CatalogPort(Access):
     def save_server(self, server: ServerDefinition) -> None:
         self._write(SERVERS.save, server)
 
-    def get_server(self, server_id: str) -> ServerDefinition | None:
-        return self._read(catalog.server, server_id)
-
     def update_server_ping(self, server_id: str, ping_time: int) -> None:
         sql = "UPDATE afl_server SET ping_time = %s WHERE uuid = %s"
         self._write(lambda tx: tx.execute(sql, (ping_time, server_id)))
@@ -70,48 +66,8 @@ class CatalogPort(Access):
     def beat_server(self, server: ServerDefinition) -> str:
         return self._write(catalog.beat_server, server)
 
-    def ask_server(self, server_id: str, wanted: str) -> bool:
-        return self._write(catalog.ask_server, server_id, wanted)
-
-    def attend_server(self, server_id: str, told: Callable[[], None]) -> Callable[[], None]:
-        self._require_open()
-        return self.database.bell.attend(self._heard_as(catalog.server_topic(server_id)), told)
-
-    def report_incident(self, server_id: str, incident: Mapping[str, Any]) -> bool:
-        return self._write(catalog.report_incident, server_id, incident)
-
     def prune_servers(self, keep_ms: int, limit: int = 100) -> int:
         return self._write(catalog.prune_servers, keep_ms, limit)
-
-    # Handlers
-
-    def save_handler_registration(self, registration: HandlerRegistration) -> None:
-        self._write(catalog.save_handler, registration)
-
-    def get_handler_registration(self, facet_name: str) -> HandlerRegistration | None:
-        return self._read(catalog.handler, facet_name)
-
-    def list_handler_registrations(self) -> list[HandlerRegistration]:
-        return self._read(HANDLERS.all, "ORDER BY seq")
-
-    def delete_handler_registration(self, facet_name: str) -> bool:
-        return self._write(catalog.delete_handler, facet_name)
-
-    def set_load_error(
-        self, registration: HandlerRegistration, error: Mapping[str, Any] | None
-    ) -> bool:
-        return self._write(catalog.set_load_error, registration, error)
-
-    def registrations_version(self) -> int:
-        return self._read(catalog.handlers_version)
-
-    def wait_for_registrations(
-        self, seen: int, timeout: float | None = None, *, stop: threading.Event | None = None
-    ) -> bool:
-        def seconds_left(reader: Reader) -> float:
-            return math.inf if catalog.handlers_version(reader) == seen else 0
-
-        return self._wait(catalog.HANDLERS_TOPIC, seconds_left, timeout, stop)
 
     # Logs
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from afl.db.postgres import Reader, Transaction, inserting, updating
 from afl.errors import Conflict
+from afl.runtime.asking.topics import run_topic
 from afl.runtime.entities import RunnerDefinition
 from afl.runtime.rows.table import PERCENT, Row, Table
 from afl.runtime.types import WorkflowId
@@ -37,11 +38,6 @@ ALL_BY_ID = "WHERE workflow_id = %s ORDER BY seq"
 BY_KEY = 'WHERE "key" = %s'
 BY_STATE = "WHERE state = %s ORDER BY seq"
 NEWEST = "ORDER BY seq DESC LIMIT %s"
-
-
-def run_topic(workflow_id: str) -> str:
-    """Rung when something of the run changes; by its id, and by that of its record."""
-    return f"run:{workflow_id}"
 
 
 # Questions

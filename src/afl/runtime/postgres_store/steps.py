@@ -8,7 +8,9 @@ from typing import Any
 
 from afl.db.postgres import Reader, Transaction, inserting, updating
 from afl.errors import Conflict
+from afl.runtime.asking.topics import run_topic
 from afl.runtime.persistence import Yielded, child_id
+from afl.runtime.postgres_store.holding import Holding
 from afl.runtime.rows.steps import (
     CHANGING,
     COLUMNS,
@@ -154,7 +156,9 @@ def update(tx: Transaction, steps: Sequence[StepDefinition]) -> None:
 
 
 def save(tx: Transaction, step: StepDefinition) -> int:
-    """Insert or replace; the sequence that is stored now. Its run is locked."""
+    """Insert or replace; the sequence that is stored now."""
+    Holding(tx).hold([step.workflow_id])
+    tx.announce(run_topic(step.workflow_id))
     if tx.query_one(IS_THERE, (step.id,)) is None:
         create(tx, [step])
         return step.sequence

@@ -7,16 +7,17 @@ from types import TracebackType
 from typing import TypeVar
 
 from afl.clock import SYSTEM_CLOCK, Clock
-from afl.db.postgres import Transaction
+from afl.db.postgres import Reader, Transaction
 from afl.db.postgres.errors import refusing
+from afl.runtime.asking.lists import AskedLists
+from afl.runtime.asking.steps import AskedSteps
 from afl.runtime.conveniences import Conveniences
 from afl.runtime.persistence import Decision, IterationChanges
+from afl.runtime.postgres_store import events, lists, steps
 from afl.runtime.postgres_store.catalog_port import CatalogPort
 from afl.runtime.postgres_store.changes import apply
 from afl.runtime.postgres_store.holding import Holding
-from afl.runtime.postgres_store.list_port import ListPort
 from afl.runtime.postgres_store.run_port import RunPort
-from afl.runtime.postgres_store.step_port import StepPort
 from afl.runtime.postgres_store.task_port import TaskPort
 from afl.runtime.postgres_store.view import PostgresView
 from afl.runtime.remote_access import Told
@@ -24,7 +25,14 @@ from afl.runtime.remote_access import Told
 T = TypeVar("T")
 
 
-class PostgresStore(StepPort, TaskPort, RunPort, ListPort, CatalogPort, Conveniences):
+class PostgresStore(
+    AskedSteps[Reader, Transaction],
+    AskedLists[Reader],
+    TaskPort,
+    RunPort,
+    CatalogPort,
+    Conveniences,
+):
     """Keeps all of `afl.runtime.persistence.PersistenceAPI` in a PostgreSQL database.
 
     `url` is `postgresql://user:password@host:5432/database`. `owner` is who claims tasks and holds
@@ -38,6 +46,8 @@ class PostgresStore(StepPort, TaskPort, RunPort, ListPort, CatalogPort, Convenie
     cannot be, StoreUnavailable while nobody answers there, and NewerSchema for tables that only a
     newer afl understands.
     """
+
+    _steps, _events, _lists = steps, events, lists
 
     def __init__(
         self,

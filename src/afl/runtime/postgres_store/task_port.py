@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 
 from afl.db.postgres import Reader
 from afl.errors import Conflict
+from afl.runtime.asking.tasks import AskedTasks
+from afl.runtime.asking.topics import work_topic
 from afl.runtime.entities import TaskDefinition
 from afl.runtime.persistence import DEFAULT_LEASE_MS, DEFAULT_TASK_LIST, Claim
 from afl.runtime.postgres_store import queue, tasks
@@ -14,21 +16,8 @@ from afl.runtime.postgres_store.access import Access
 _ATTEMPTS = 5
 
 
-class TaskPort(Access):
-    def get_task(self, task_id: str) -> TaskDefinition | None:
-        return self._read(tasks.get, task_id)
-
-    def get_pending_tasks(self, task_list: str = DEFAULT_TASK_LIST) -> list[TaskDefinition]:
-        return self._read(tasks.pending, task_list)
-
-    def get_all_tasks(self, limit: int = 100) -> list[TaskDefinition]:
-        return self._read(tasks.newest, limit)
-
-    def get_tasks_by_runner(self, runner_id: str) -> list[TaskDefinition]:
-        return self._read(tasks.by_runner, runner_id)
-
-    def get_tasks_by_state(self, state: str, limit: int = 100) -> list[TaskDefinition]:
-        return self._read(tasks.by_state, state, limit)
+class TaskPort(AskedTasks[Reader], Access):
+    _tasks = tasks
 
     def save_task(self, task: TaskDefinition) -> None:
         self._write(tasks.save, task)
@@ -67,6 +56,6 @@ class TaskPort(Access):
 
     def _work(self, names: Sequence[str], task_list: str) -> tuple[str, Callable[[Reader], float]]:
         wanted = queue.Wanted.of(names, task_list)
-        return tasks.work_topic(task_list), lambda reader: queue.seconds_left(
+        return work_topic(task_list), lambda reader: queue.seconds_left(
             reader, wanted, self._told()
         )

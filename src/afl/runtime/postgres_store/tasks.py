@@ -11,6 +11,7 @@ from typing import Any
 from afl.db.postgres import Reader, Transaction, inserting, updating
 from afl.db.postgres.transaction import SERVER_TIME
 from afl.errors import Conflict
+from afl.runtime.asking.topics import work_topic
 from afl.runtime.claims import check_save, ended, holds, may_follow, released
 from afl.runtime.entities import TASK_TRANSITIONS, TaskDefinition, TaskState
 from afl.runtime.persistence import Claim, task_id_of
@@ -123,11 +124,6 @@ UPDATE afl_task SET
 WHERE uuid = ANY (ARRAY (SELECT uuid FROM claimed)) AND state || '' = 'running'
 AND (uuid, fence) IN (SELECT * FROM unnest(%(ids)s::text[], %(fences)s::bigint[]))
 RETURNING uuid, fence"""
-
-
-def work_topic(task_list: str) -> str:
-    """Rung when a task of the list may be claimed, now or at a time to come."""
-    return f"work:{task_list}"
 
 
 # Questions

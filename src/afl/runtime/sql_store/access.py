@@ -13,19 +13,20 @@ from afl.db.migrations import migrate
 from afl.db.sqlite import Database, Reader, Transaction, open_database
 from afl.errors import StoreClosed
 from afl.ids import new_id
+from afl.runtime.asking.access import Storing
 from afl.runtime.sql_store.refusals import refusing
 from afl.runtime.sql_store.schema import COMPONENT, MIGRATIONS
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
-#: Waiters look again after this time, whatever they were told: a lease that was given meanwhile is
-#: nobody's news, and the clock of the machine may have been set.
-LOOK_S = 1.0
 
-
-class Access:
+class Access(Storing[Reader, Transaction]):
     """An open database with the tables of the engine."""
+
+    #: A lease that was given meanwhile is nobody's news, and the clock of the machine may have been
+    #: set.
+    look_s = 1.0
 
     def __init__(
         self,
@@ -78,7 +79,6 @@ class Access:
         timeout: float | None,
         stop: threading.Event | None,
     ) -> bool:
-        """Wait until nothing is left to wait for: True. `seconds_left` is asked at all news."""
         deadline = math.inf if timeout is None else self._clock.monotonic() + timeout
         while stop is None or not stop.is_set():
             seen = self.database.bell.count(topic)
@@ -86,7 +86,7 @@ class Access:
             patience = deadline - self._clock.monotonic()
             if left <= 0 or patience <= 0:
                 return left <= 0
-            self.database.bell.wait(topic, seen, min(left, patience, LOOK_S), stop)
+            self.database.bell.wait(topic, seen, min(left, patience, self.look_s), stop)
         return False
 
     def _require_open(self) -> None:

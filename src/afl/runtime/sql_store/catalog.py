@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from afl.db.sqlite import Reader, Transaction
+from afl.runtime.asking import topics
 from afl.runtime.entities import (
     EventDefinition,
     HandlerRegistration,
@@ -22,16 +23,7 @@ SERVERS = Table("server", ServerDefinition)
 HANDLERS = Table("handler", HandlerRegistration, key=("facet_name",))
 SOURCES = Table("source", PublishedSource, key=("namespace_name", "version"))
 
-#: Rung when a registration is saved or removed.
-HANDLERS_TOPIC = "handlers"
-
-
 # Servers
-
-
-def server_topic(server_id: str) -> str:
-    """Rung when something is asked of the server."""
-    return f"server:{server_id}"
 
 
 def server(reader: Reader, server_id: str) -> ServerDefinition | None:
@@ -45,7 +37,7 @@ def beat_server(tx: Transaction, told: ServerDefinition, now: int) -> str:
 
 
 def ask_server(tx: Transaction, server_id: str, wanted: str) -> bool:
-    tx.announce(server_topic(server_id))
+    tx.announce(topics.server_topic(server_id))
     return tx.execute("UPDATE server SET wanted = ? WHERE uuid = ?", (wanted, server_id)) > 0
 
 
@@ -68,6 +60,10 @@ def prune_servers(tx: Transaction, heard_before: int, limit: int) -> int:
 
 def handler(reader: Reader, facet_name: str) -> HandlerRegistration | None:
     return HANDLERS.one(reader, "WHERE facet_name = ?", facet_name)
+
+
+def handlers(reader: Reader) -> list[HandlerRegistration]:
+    return HANDLERS.all(reader, "ORDER BY seq")
 
 
 def handlers_version(reader: Reader) -> int:
@@ -99,4 +95,4 @@ def set_load_error(
 
 def _announce_handlers(tx: Transaction) -> None:
     tx.execute("UPDATE handler_version SET version = version + 1")
-    tx.announce(HANDLERS_TOPIC)
+    tx.announce(topics.HANDLERS)

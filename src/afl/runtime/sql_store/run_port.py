@@ -2,55 +2,24 @@
 
 from __future__ import annotations
 
-import math
-import threading
-
-from afl.db.sqlite import Reader
+from afl.db.sqlite import Reader, Transaction
+from afl.runtime.asking.runs import AskedRuns
 from afl.runtime.entities import FlowDefinition, RunnerDefinition, WorkflowDefinition
 from afl.runtime.persistence import Pruned
 from afl.runtime.rows.pruning import in_portions
 from afl.runtime.sql_store import flows, pruning, runs
 from afl.runtime.sql_store.access import Access
 from afl.runtime.sql_store.flows import FLOWS, WORKFLOWS
-from afl.runtime.types import WorkflowId
 
 
-class RunPort(Access):
+class RunPort(AskedRuns[Reader, Transaction], Access):
+    _runs = runs
+
     def save_runner(self, runner: RunnerDefinition) -> None:
         self._write(runs.save, runner)
 
-    def get_runner(self, runner_id: str) -> RunnerDefinition | None:
-        return self._read(runs.get_record, runner_id)
-
-    def get_run(self, workflow_id: WorkflowId) -> RunnerDefinition | None:
-        return self._read(runs.get, workflow_id)
-
-    def get_run_by_key(self, key: str) -> RunnerDefinition | None:
-        return self._read(runs.by_key, key)
-
-    def get_runners_by_workflow(self, workflow_id: WorkflowId) -> list[RunnerDefinition]:
-        return self._read(runs.by_run, workflow_id)
-
-    def get_runners_by_state(self, state: str) -> list[RunnerDefinition]:
-        return self._read(runs.by_state, state)
-
-    def get_all_runners(self, limit: int = 100) -> list[RunnerDefinition]:
-        return self._read(runs.newest, limit)
-
     def update_runner_state(self, runner_id: str, state: str) -> bool:
         return self._write(lambda tx: runs.change_state(tx, runner_id, state, self.now_ms()))
-
-    def wait_for_run(
-        self,
-        workflow_id: WorkflowId,
-        timeout: float | None = None,
-        *,
-        stop: threading.Event | None = None,
-    ) -> bool:
-        def seconds_left(reader: Reader) -> float:
-            return 0 if runs.is_over(reader, workflow_id) else math.inf
-
-        return self._wait(runs.run_topic(workflow_id), seconds_left, timeout, stop)
 
     def prune_runs(self, keep_ms: int, limit: int = 100) -> Pruned:
         now = self.now_ms()

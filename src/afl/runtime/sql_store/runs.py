@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from afl.db.sqlite import Reader, Transaction
 from afl.errors import Conflict
+from afl.runtime.asking.topics import run_topic
 from afl.runtime.entities import ENDED_RUNNER_STATES, RunnerDefinition
 from afl.runtime.rows.codec import to_json
 from afl.runtime.rows.table import Table, assignments
@@ -36,11 +37,6 @@ ALL_BY_ID = "WHERE workflow_id = ? ORDER BY seq"
 BY_KEY = 'WHERE "key" = ?'
 BY_STATE = "WHERE state = ? ORDER BY seq"
 NEWEST = "ORDER BY seq DESC LIMIT ?"
-
-
-def run_topic(workflow_id: str) -> str:
-    """Rung when something of the run changes; by its id, and by that of its record."""
-    return f"run:{workflow_id}"
 
 
 # Questions

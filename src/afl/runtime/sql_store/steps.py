@@ -8,6 +8,7 @@ from typing import Any
 
 from afl.db.sqlite import Reader, Transaction
 from afl.errors import Conflict
+from afl.runtime.asking.topics import run_topic
 from afl.runtime.persistence import Yielded, child_id
 from afl.runtime.rows.codec import to_json
 from afl.runtime.rows.steps import (
@@ -142,6 +143,7 @@ def update(tx: Transaction, steps: Sequence[StepDefinition]) -> None:
 
 def save(tx: Transaction, step: StepDefinition) -> int:
     """Insert or replace; the sequence that is stored now."""
+    tx.announce(run_topic(step.workflow_id))
     if tx.query_one(IS_THERE, (step.id,)) is None:
         create(tx, [step])
         return step.sequence

@@ -9,22 +9,29 @@ from typing import TypeVar
 
 from afl.clock import SYSTEM_CLOCK, Clock
 from afl.collector import collector_paused
-from afl.db.sqlite import Transaction
+from afl.db.sqlite import Reader, Transaction
+from afl.runtime.asking.lists import AskedLists
+from afl.runtime.asking.steps import AskedSteps
 from afl.runtime.conveniences import Conveniences
 from afl.runtime.persistence import Decision, IterationChanges
-from afl.runtime.sql_store import queue
+from afl.runtime.sql_store import events, lists, queue, steps
 from afl.runtime.sql_store.catalog_port import CatalogPort
 from afl.runtime.sql_store.changes import apply
-from afl.runtime.sql_store.list_port import ListPort
 from afl.runtime.sql_store.run_port import RunPort
-from afl.runtime.sql_store.step_port import StepPort
 from afl.runtime.sql_store.task_port import TaskPort
 from afl.runtime.sql_store.view import SqliteView
 
 T = TypeVar("T")
 
 
-class SqliteStore(StepPort, TaskPort, RunPort, ListPort, CatalogPort, Conveniences):
+class SqliteStore(
+    AskedSteps[Reader, Transaction],
+    AskedLists[Reader],
+    TaskPort,
+    RunPort,
+    CatalogPort,
+    Conveniences,
+):
     """Keeps all of `afl.runtime.persistence.PersistenceAPI` in a file, durable across power loss.
 
     `owner` is who claims tasks and holds locks where nobody else is named; a fresh id unless it
@@ -33,6 +40,8 @@ class SqliteStore(StepPort, TaskPort, RunPort, ListPort, CatalogPort, Convenienc
     Decisions run one after another in a process: everybody else who writes waits for them. Raises
     what `afl.db.sqlite.open_database` raises, and NewerSchema for a file that a newer afl has used.
     """
+
+    _steps, _events, _lists = steps, events, lists
 
     def __init__(
         self,

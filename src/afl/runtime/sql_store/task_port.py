@@ -7,27 +7,16 @@ import threading
 from collections.abc import Sequence
 
 from afl.db.sqlite import Reader, Transaction
+from afl.runtime.asking.tasks import AskedTasks
+from afl.runtime.asking.topics import work_topic
 from afl.runtime.entities import TaskDefinition
 from afl.runtime.persistence import DEFAULT_LEASE_MS, DEFAULT_TASK_LIST, Claim
 from afl.runtime.sql_store import queue, tasks
 from afl.runtime.sql_store.access import Access
 
 
-class TaskPort(Access):
-    def get_task(self, task_id: str) -> TaskDefinition | None:
-        return self._read(tasks.get, task_id)
-
-    def get_pending_tasks(self, task_list: str = DEFAULT_TASK_LIST) -> list[TaskDefinition]:
-        return self._read(tasks.pending, task_list)
-
-    def get_all_tasks(self, limit: int = 100) -> list[TaskDefinition]:
-        return self._read(tasks.newest, limit)
-
-    def get_tasks_by_runner(self, runner_id: str) -> list[TaskDefinition]:
-        return self._read(tasks.by_runner, runner_id)
-
-    def get_tasks_by_state(self, state: str, limit: int = 100) -> list[TaskDefinition]:
-        return self._read(tasks.by_state, state, limit)
+class TaskPort(AskedTasks[Reader], Access):
+    _tasks = tasks
 
     def save_task(self, task: TaskDefinition) -> None:
         self._write(tasks.save, task)
@@ -79,4 +68,4 @@ class TaskPort(Access):
             time = queue.next_time(reader, wanted)
             return math.inf if time is None else (time - wanted.now) / 1000
 
-        return self._wait(tasks.work_topic(task_list), seconds_left, timeout, stop)
+        return self._wait(work_topic(task_list), seconds_left, timeout, stop)

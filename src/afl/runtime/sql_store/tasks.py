@@ -10,6 +10,7 @@ from typing import Any
 
 from afl.db.sqlite import Reader, Transaction
 from afl.errors import Conflict
+from afl.runtime.asking.topics import work_topic
 from afl.runtime.claims import (
     check_save,
     ended,
@@ -100,11 +101,6 @@ BY_STATE: dict[str, str] = {
     TaskState.COMPLETED: "NOT INDEXED WHERE state = 'completed'",
 }
 BY_STOPPED_STATE = f"INDEXED BY task_stopped WHERE {STOPPED}"
-
-
-def work_topic(task_list: str) -> str:
-    """Rung when a task of the list may be claimed, now or at a time to come."""
-    return f"work:{task_list}"
 
 
 # Questions
