@@ -158,5 +158,5 @@ class LoopRuns:
             run.thread = threading.get_ident()
             self._run = run
         if run.stop.is_set():
-            run.stop.set()  # nobody need have set it yet
+            run.stop.set()  # asked for only, so far, if the one aside is late
         return run
