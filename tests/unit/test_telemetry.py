@@ -7,7 +7,6 @@ import json
 import logging
 import threading
 from collections.abc import Iterator
-from dataclasses import FrozenInstanceError
 
 import pytest
 
@@ -134,7 +133,7 @@ def test_subscribing_from_many_threads_loses_nobody(telemetry: Telemetry) -> Non
 
 def test_events_are_frozen_and_flat() -> None:
     event = compiled()
-    with pytest.raises(FrozenInstanceError):
+    with pytest.raises(AttributeError):
         event.sources = 2  # type: ignore[misc]
     assert event.facts() == {
         "at": FakeClock().now(),
