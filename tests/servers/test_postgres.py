@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
+from functools import partial
+from string import ascii_lowercase
 from typing import Any
 
 import psycopg
@@ -21,6 +24,8 @@ from afl.db.postgres import (
     schema_version,
 )
 from afl.db.postgres.errors import refusing
+from afl.db.postgres.news import Channels, Ear, channel_of
+from afl.db.postgres.text import topic_of
 from afl.errors import (
     ConfigurationError,
     Conflict,
@@ -188,6 +193,75 @@ def test_an_announcement_wakes_who_waits_for_its_topic(
     start(lambda: answers.append(here.bell.wait("topic", seen, PATIENCE_S)))
     there.bell.ring(["another", "topic"])
     until(lambda: answers == [True])
+
+
+def test_news_between_counting_and_waiting_is_not_lost_if_nobody_waited_for_its_kind_before(
+    url: str, opened: Opened
+) -> None:
+    here, there = opened(PostgresDatabase(url)), opened(PostgresDatabase(url))
+    for kind in ascii_lowercase:
+        seen = here.bell.count(f"{kind}:1")
+        there.bell.ring([f"{kind}:1"])
+        assert here.bell.wait(f"{kind}:1", seen, PATIENCE_S)
+
+
+def test_who_waits_for_one_kind_of_topic_is_told_of_no_other(url: str, opened: Opened) -> None:
+    channels, there = Channels(), opened(PostgresDatabase(url))
+    channels.want(channel_of("fish:a"))
+    with closing(Ear(url, "a place", channels)) as ear:
+        there.bell.ring(["bird:1"])
+        there.bell.ring(["bird:2", "fish:a", "fish:b"])
+        assert _next_heard(ear) == ["fish:a", "fish:b"]
+        channels.want(channel_of("bird:3"))
+        ear.interrupt()
+        assert _next_heard(ear) is None, "anything may have happened before"
+        there.bell.ring(["bird:3", "beasts"])
+        assert _next_heard(ear) == ["bird:3"]
+
+
+def _next_heard(ear: Ear) -> list[str] | None:
+    while (topics := ear.hear()) is not None:
+        if heard := list(topics):
+            return heard
+    return None
+
+
+def test_a_bell_listens_to_what_somebody_in_the_process_has_waited_for(
+    url: str, opened: Opened
+) -> None:
+    here, there = opened(PostgresDatabase(url)), opened(PostgresDatabase(url))
+    told: list[str] = []
+    ends = [
+        here.bell.attend(each, partial(told.append, each)) for each in ("work:a", "run:1", "odd 1")
+    ]
+    seen = here.bell.count("run:1")
+    there.bell.ring(["run:1"])
+    assert here.bell.wait("run:1", seen, PATIENCE_S)
+    for topic in ("work:a", "odd 1"):
+        told.clear()
+        there.bell.ring([topic])
+        until(partial(told.__contains__, topic))
+    for each in ends:
+        each()
+
+
+@pytest.mark.parametrize(
+    ("topic", "channel"),
+    [
+        ("work:default", "afl_news_work"),
+        ("run:", "afl_news_run"),
+        ("handlers", "afl_news_handlers"),
+        ("Run:1", "afl_news"),
+        ("no kind at all", "afl_news"),
+        ("; DROP TABLE afl_run", "afl_news"),
+        ("", "afl_news"),
+        ("x" * 41, "afl_news"),
+        (f"work:{'long' * 100}", "afl_news_work"),
+        ("x" * 1000, "afl_news"),
+    ],
+)
+def test_topics_of_one_kind_have_a_channel(topic: str, channel: str) -> None:
+    assert channel_of(topic_of(topic)) == channel
 
 
 def test_closing_ends_waits(url: str, start: Start) -> None:

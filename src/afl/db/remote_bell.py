@@ -31,8 +31,8 @@ _RECONNECT = Backoff(initial=0.05, factor=1.6, maximum=2.0, jitter=0.5)
 class Ear(Protocol):
     """A connection that hears announcements. Its methods raise StoreUnavailable when it is lost."""
 
-    def hear(self) -> Iterable[str]:
-        """Wait for news; the topics."""
+    def hear(self) -> Iterable[str] | None:
+        """Wait for news; the topics. None: any may have been rung."""
 
     def interrupt(self) -> None:
         """For another thread: end `hear`, now or when it is called, in whatever way."""
@@ -75,6 +75,7 @@ class RemoteBell:
         """A number that grows whenever `topic` is rung. Take it before you look for work."""
         self._guard()
         self._listen()
+        self._want(topic)
         return self._room.count(topic)
 
     def ring(self, topics: Iterable[str]) -> None:
@@ -101,6 +102,7 @@ class RemoteBell:
         """
         self._guard()
         self._listen()
+        self._want(topic)
         return self._room.wait(topic, seen, timeout, stop)
 
     def attend(self, topic: str, told: Callable[[], None]) -> Callable[[], None]:
@@ -108,6 +110,7 @@ class RemoteBell:
         closed; it must wait for nobody. Call what this gives to end it."""
         self._guard()
         self._listen()
+        self._want(topic)
         return self._room.attend(topic, told)
 
     def close(self) -> None:
@@ -115,11 +118,19 @@ class RemoteBell:
         with self._lock:
             self._closed.set()
             thread = self._thread
-            if self._ear is not None:
-                self._ear.interrupt()
+        self.interrupt()
         self._room.close()
         if thread is not None and thread is not threading.current_thread():
             thread.join(_END_S)  # it may be just connecting; then it ends later
+
+    def interrupt(self) -> None:
+        """Have the ear look at what is asked of it."""
+        with self._lock:
+            if self._ear is not None:
+                self._ear.interrupt()
+
+    def _want(self, topic: str) -> None:
+        """Somebody counts it or waits for it. For those whose ears do not hear everything."""
 
     def _listen(self) -> None:
         if self._thread is not None:
@@ -149,8 +160,11 @@ class RemoteBell:
                 _log.info("announcements_back", place=self._place)
             self._room.heard(None)
             while not self._closed.is_set():
-                if topics := tuple(ear.hear()):
-                    self._room.heard(topics)
+                topics = ear.hear()
+                if topics is None:
+                    self._room.heard(None)
+                elif heard := tuple(topics):
+                    self._room.heard(heard)
         except StoreUnavailable as error:
             self._report(1, error)
         finally:

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from afl.db.migrations import Migration, history
 from afl.db.postgres import Cursor, PostgresDatabase, migrate, open_postgres
-from afl.db.postgres.transaction import CHANNEL
+from afl.db.postgres.news import channel_of
 from afl.mailbox.box import Burial, Buried, Delivery, Depth, Entry, Handle, Waiting
 from afl.mailbox.named import NamedMailbox
 from afl.mailbox.remote import Offset, RemoteBox, no_offset
@@ -76,7 +76,7 @@ MIGRATIONS = history(
 
 #: The server's time, moved by what tests add.
 _NOW = "((extract(epoch FROM clock_timestamp()) * 1000)::bigint + %(offset)s)"
-_ANNOUNCE = f"pg_notify('{CHANNEL}', %(topic)s)"
+_ANNOUNCE = f"pg_notify('{channel_of('mailbox:')}', %(topic)s)"
 #: For who looks for ids: plans are made while tables are small, when the index that has boxes in
 #: their order would seem as good, and be used for ever. An expression is in no index.
 _IN_BOX = "box || '' = %(box)s"

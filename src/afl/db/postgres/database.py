@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import logging
 import select
-import socket
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import chain, repeat
 from typing import Any, TypeAlias, TypeVar
@@ -22,10 +21,10 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 from afl.clock import SYSTEM_CLOCK, Clock
 from afl.db.postgres.address import connection_info, place_of
 from afl.db.postgres.errors import errors_translated
+from afl.db.postgres.news import ANNOUNCE, Bell, announcement
 from afl.db.postgres.transacting import transacted, viewed
-from afl.db.postgres.transaction import CHANNEL, Reader, Transaction
+from afl.db.postgres.transaction import Reader, Transaction
 from afl.db.postgres.wire import Connection, Parameters, Row
-from afl.db.remote_bell import RemoteBell
 from afl.db.sharing import Held, Registry
 from afl.errors import ConfigurationError
 
@@ -74,13 +73,7 @@ class PostgresDatabase(Held):
             reconnect_timeout=0,
             num_workers=2,
         )
-        self.bell = RemoteBell(
-            self.place,
-            lambda: _Ear(info, self.place),
-            self._publish,
-            clock=clock,
-            guard=self.check,
-        )
+        self.bell = Bell(self.place, info, self._publish, clock=clock, guard=self.check)
 
     def wish(self, pool_size: int | None) -> None:
         """Have so many connections, for all who share them. None is no wish. Raises
@@ -193,9 +186,7 @@ class PostgresDatabase(Held):
         raise AssertionError("it is repeated for ever")
 
     def _publish(self, topics: tuple[str, ...]) -> None:
-        self.query(
-            "SELECT pg_notify(%s, each) FROM unnest(%s::text[]) AS each", (CHANNEL, list(topics))
-        )
+        self.query(ANNOUNCE, announcement(topics))
 
     def _end(self) -> None:
         self.bell.close()
@@ -265,38 +256,6 @@ def _require_open(connection: Connection) -> None:
     incoming.register(connection.fileno(), select.POLLIN)
     if incoming.poll(0):
         connection.execute("SELECT 1")
-
-
-class _Ear:
-    """LISTEN, on a connection of its own."""
-
-    def __init__(self, info: str, place: str) -> None:
-        self._place = place
-        self._hand, self._interrupted = socket.socketpair()
-        try:
-            with errors_translated(place):
-                self._connection = psycopg.connect(info, autocommit=True)
-                self._connection.execute(f"LISTEN {CHANNEL}")
-        except BaseException:
-            self.close()
-            raise
-        self._waiting = select.poll()
-        self._waiting.register(self._connection.fileno(), select.POLLIN)
-        self._waiting.register(self._interrupted, select.POLLIN)
-
-    def hear(self) -> Iterable[str]:
-        self._waiting.poll()
-        with errors_translated(self._place):
-            return [each.payload for each in self._connection.notifies(timeout=0)]
-
-    def interrupt(self) -> None:
-        self._hand.send(b"\0")
-
-    def close(self) -> None:
-        with suppress(AttributeError):  # it could not connect
-            self._connection.close()
-        self._hand.close()
-        self._interrupted.close()
 
 
 _registry: Registry[PostgresDatabase] = Registry()

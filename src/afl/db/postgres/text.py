@@ -37,11 +37,14 @@ def given(text: str) -> str:
 
 
 def topic_of(name: str) -> str:
-    """What to announce and to wait for: a name may have any length and any character."""
+    """What to announce and to wait for: a name may have any length and any character. Its kind,
+    up to a colon, stays readable."""
     name = kept(name)
     if len(name) <= _LONGEST_TOPIC:
         return name
-    return sha256(name.encode(errors="replace")).hexdigest()
+    kind, colon, _ = name.partition(":")
+    digest = sha256(name.encode(errors="replace")).hexdigest()
+    return f"{kind}{colon}{digest}" if len(kind) + len(digest) < _LONGEST_TOPIC else digest
 
 
 def kept_values(values: Iterable[Any]) -> list[Any]:

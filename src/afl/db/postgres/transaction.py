@@ -10,14 +10,11 @@ from typing import Any, NamedTuple
 from psycopg.errors import DivisionByZero
 
 from afl.db.postgres.errors import refusing
+from afl.db.postgres.news import ANNOUNCE, announcement
 from afl.db.postgres.statements import Statement
 from afl.db.postgres.text import given_row, kept_names, kept_values, topic_of
 from afl.db.postgres.wire import Answer, Connection, Parameters, Row
 from afl.errors import StoreMisused
-
-#: Everything is announced here; the payload is the topic.
-CHANNEL = "afl_news"
-_ANNOUNCE = f"SELECT pg_notify('{CHANNEL}', each) FROM unnest(%s::text[]) AS each"  # noqa: S608
 
 _LOCK = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"
 
@@ -176,7 +173,7 @@ class Transaction(Reader):
     def _outstanding(self) -> list[_Put]:
         if self._topics:
             # Part of the transaction: heard of with its commit, and undone with it.
-            self.put(_ANNOUNCE, [(sorted(self._topics),)])
+            self.put(ANNOUNCE, [announcement(sorted(self._topics))])
             self._topics = set()
         puts, self._puts = self._puts, []
         return puts
