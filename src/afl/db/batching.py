@@ -31,6 +31,11 @@ _log = get_logger(__name__)
 @dataclass(eq=False, slots=True)
 class Request(Generic[Tx]):
     fn: Callable[[Tx], Any]
+    #: Whether it must outlast a loss of power, and not only the end of all processes.
+    is_durable: bool = True
+    #: Looks at the database before its turn, if that may spare others a wait. It may not come to
+    #: that, and what it raises is forgotten.
+    look: Callable[[Any], object] | None = None
     value: Any = None
     error: BaseException | None = None
 
@@ -104,13 +109,13 @@ class Batching(ABC, Generic[Tx]):
         """Whether the caller is on the thread of the batches, or inside a request."""
         return threading.get_ident() in (self._at_work, self._thread.ident)
 
-    def run(self, fn: Callable[[Tx], T]) -> T:
+    def run(self, fn: Callable[[Tx], T], *, is_durable: bool = True) -> T:
         """Do it and wait for it; on this thread, if nobody else writes or waits to."""
         if not self._unanswered and not self._in_use.locked():
-            request: Request[Tx] = Request(fn)
+            request: Request[Tx] = Request(fn, is_durable)
             if self._was_run_here(request):
                 return cast("T", request.answer())
-        future = self.submit(fn)
+        future = self.submit(fn, is_durable=is_durable)
         try:
             return future.result()
         except BaseException:
@@ -120,8 +125,14 @@ class Batching(ABC, Generic[Tx]):
         finally:
             del future  # else what it raised and this frame would keep each other alive
 
-    def submit(self, fn: Callable[[Tx], T]) -> Future[T]:
-        request: _Queued[Tx] = _Queued(fn)
+    def submit(
+        self,
+        fn: Callable[[Tx], T],
+        *,
+        is_durable: bool = True,
+        look: Callable[[Any], object] | None = None,
+    ) -> Future[T]:
+        request: _Queued[Tx] = _Queued(fn, is_durable, look)
         # The lock keeps a request from slipping in behind the mark that ends the queue.
         with self._lock:
             if self._is_closed:

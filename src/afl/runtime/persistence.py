@@ -426,13 +426,17 @@ class TaskStore(Protocol):
 
         Who `is_told` of something new (`Wake.NEWS`) wants that, and soon: a store may leave all
         else to the next claim, and gives nothing of abandoned claims.
+
+        A claim outlasts whatever its holder may outlast. A store whose loss of power ends all
+        holders may undo a claim by one, so that the task waits again, until its lease is extended.
         """
 
     def extend_leases(
         self, claims: Sequence[Claim], lease_ms: int = DEFAULT_LEASE_MS
     ) -> list[bool]:
         """Let each lease end `lease_ms` from now; False for a claim that is lost. A lease that
-        has lapsed is renewed as long as nobody has claimed that task. Never makes one shorter."""
+        has lapsed is renewed as long as nobody has claimed that task. Never makes one shorter.
+        Durable, as all that is written, and the claims with it."""
 
     def release_task(self, claim: Claim, *, not_before: int = 0) -> bool:
         """Give unstarted or interrupted work back, to its place in the queue; the delivery does

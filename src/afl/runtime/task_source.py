@@ -242,15 +242,27 @@ class TaskSource:
         handler = work.handler = self._handlers(task)
         if handler is None:
             raise NotNow(f"nobody here serves {task.name} any more")
-        if task.deliveries > 1 and handler.on_lost == OnLost.UNKNOWN:
-            raise GivenUp(
-                f"a worker was lost while it did {task.name}, and nobody knows how far it came; "
-                "find that out, then retry the step or discard the task"
-            )
+        if handler.on_lost == OnLost.UNKNOWN:
+            self._require_first(work)
         if self._guard is not None:
             self._enter(self._guard, work)
         timeout_ms = task.timeout_ms or handler.timeout_ms
         return Job(self._how(handler, task), timeout_ms / 1000 if timeout_ms else None)
+
+    def _require_first(self, work: TaskWork) -> None:
+        """What must not be done twice begins once, and only if nothing can undo its claim: not even
+        a loss of power, after which it would seem never to have begun."""
+        if work.task.deliveries > 1:
+            raise GivenUp(
+                f"a worker was lost while it did {work.label}, and nobody knows how far it came; "
+                "find that out, then retry the step or discard the task"
+            )
+        try:
+            is_held = all(self.extend([work]))
+        except StoreError as error:  # which says nothing about the task
+            raise NotNow(f"its claim cannot be made durable now: {error}") from error
+        if not is_held:
+            raise NotNow("somebody else has it, or it is over")
 
     def _enter(self, guard: Guard, work: TaskWork) -> None:
         try:

@@ -6,13 +6,15 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from afl.db.sqlite import Database, Transaction
+from afl.clock import SYSTEM_CLOCK
+from afl.db.sqlite import Database, Reader, Transaction
 from afl.db.sqlite.writer import Writer
 from afl.errors import Conflict, StoreClosed, StoreMisused
 
@@ -53,6 +55,133 @@ def test_what_waits_together_is_committed_together(
     statistics = database.statistics()
     assert statistics.batches - before == 2  # the one that held the writer, and ours
     assert statistics.largest_batch == 50
+
+
+def level(transaction: Transaction) -> int:
+    """How SQLite waits for the disk at the next commit: 1 it does not, 2 it does."""
+    row = transaction.query_one("PRAGMA synchronous")
+    assert row is not None
+    return int(row[0])
+
+
+def test_only_what_must_outlast_the_machine_waits_for_the_disk(database: Database) -> None:
+    before = database.statistics()
+    assert database.write(level) == 2
+    assert database.write(level, is_durable=False) == 1
+    assert database.write(level, is_durable=False) == 1
+    assert database.write(level) == 2
+    after = database.statistics()
+    assert after.batches - before.batches == 4
+    assert after.flushed_batches - before.flushed_batches == 2
+
+
+def test_a_batch_waits_for_the_disk_if_one_in_it_must(
+    database: Database, writer_held: Held
+) -> None:
+    with writer_held(database):
+        light = [database.submit(level, is_durable=False) for _ in range(2)]
+        durable = database.submit(level)
+    assert [each.result() for each in (*light, durable)] == [2, 2, 2]
+    with writer_held(database):
+        light = [database.submit(level, is_durable=False) for _ in range(2)]
+    assert [each.result() for each in light] == [1, 1]
+
+
+# Looking ahead
+
+
+class Stranger:
+    """Another process that writes to the same file."""
+
+    def __init__(self, database: Database) -> None:
+        self._path = database.path
+        self._ids = count(1000)
+
+    def writes(self) -> int:
+        """Without waiting for anybody. What it wrote."""
+        with closing(sqlite3.connect(self._path, timeout=0)) as connection, connection:
+            id_ = next(self._ids)
+            connection.execute("INSERT INTO item (id) VALUES (?)", (id_,))
+        return id_
+
+
+@pytest.fixture
+def stranger(database: Database) -> Stranger:
+    """One that was noticed: the writer has written since."""
+    stranger = Stranger(database)
+    database.write(level)
+    stranger.writes()
+    database.write(level)
+    return stranger
+
+
+def ids(reader: Reader) -> list[int]:
+    return [id_ for (id_,) in reader.query_all("SELECT id FROM item ORDER BY id")]
+
+
+def test_who_writes_alone_does_not_look_ahead(database: Database) -> None:
+    looks: list[Reader] = []
+    for _ in range(3):
+        database.submit(level, look=looks.append).result()
+    assert looks == []
+
+
+def test_beside_others_a_request_looks_before_the_file_is_locked(
+    database: Database, stranger: Stranger
+) -> None:
+    seen: list[list[int]] = []
+
+    def look(reader: Reader) -> None:
+        seen.append(ids(reader))
+        seen.append([stranger.writes()])  # which would be refused if the file were locked
+        seen.append(ids(reader))  # of the same moment as before
+
+    found = database.submit(ids, look=look).result()
+    before, (written,), after = seen
+    assert before == after
+    assert found == [*before, written]
+
+
+def test_all_that_wait_together_look_at_one_moment(
+    database: Database, stranger: Stranger, writer_held: Held
+) -> None:
+    seen: list[list[int]] = []
+
+    def look(reader: Reader) -> None:
+        seen.append(ids(reader))
+        stranger.writes()
+
+    with writer_held(database):
+        futures = [database.submit(ids, look=look) for _ in range(2)]
+        futures.append(database.submit(ids))
+    found = [each.result() for each in futures]
+    assert len(seen) == 2
+    assert seen[0] == seen[1]
+    assert len(found[0]) == len(seen[0]) + 2
+
+
+def test_a_look_that_fails_costs_nothing(database: Database, stranger: Stranger) -> None:
+    def look(reader: Reader) -> None:
+        reader.query_all("SELECT nonsense FROM nowhere")
+
+    assert database.submit(insert(7), look=look).result() == 7
+
+
+def test_a_look_cannot_be_used_later(database: Database, stranger: Stranger) -> None:
+    kept: list[Reader] = []
+    database.submit(ids, look=kept.append).result()
+    with pytest.raises(StoreMisused, match="has ended with the function"):
+        ids(kept[0])
+
+
+def test_whoever_wrote_long_ago_is_no_company(
+    database: Database, stranger: Stranger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[Reader] = []
+    database.submit(level, look=looks.append).result()
+    monkeypatch.setattr(database._writer, "_has_company_until", SYSTEM_CLOCK.monotonic())
+    database.submit(level, look=looks.append).result()
+    assert len(looks) == 1
 
 
 def test_a_batch_is_no_larger_than_allowed(folder: Path, writer_held: Held) -> None:

@@ -425,6 +425,43 @@ def test_work_that_was_given_back_is_no_lost_work(bench: Bench) -> None:
     assert bench.do(bench.claim()) == {"n": 1}
 
 
+def test_what_must_not_be_done_twice_begins_with_a_durable_claim(bench: Bench) -> None:
+    bench.serve(echo, on_lost=OnLost.UNKNOWN)
+    bench.submit("One", n=1)
+    work = bench.claim()
+    bench.clock.advance(5)
+    bench.source.job(work)
+    assert bench.stored(work).lease_expires == bench.store.now_ms() + 9000
+
+
+def test_what_must_not_be_done_twice_does_not_begin_if_its_claim_is_lost(bench: Bench) -> None:
+    bench.serve(echo, on_lost=OnLost.UNKNOWN)
+    run = bench.submit("One", n=1)
+    work = bench.claim()
+    bench.evaluator.cancel(run)
+    with pytest.raises(NotNow, match="somebody else has it, or it is over") as caught:
+        bench.source.job(work)
+    bench.source.fail(work, caught.value).result()
+    assert bench.stored(work).state == TaskState.CANCELED
+
+
+def test_an_outage_at_the_last_moment_gives_back_what_must_not_be_done_twice(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.serve(echo, on_lost=OnLost.UNKNOWN)
+    bench.submit("One", n=1)
+    work = bench.claim()
+
+    def away(*_: object) -> list[bool]:
+        raise StoreUnavailable("gone for a moment")
+
+    monkeypatch.setattr(bench.store, "extend_leases", away)
+    with pytest.raises(NotNow, match="cannot be made durable now: gone for a moment") as caught:
+        bench.source.job(work)
+    bench.source.fail(work, caught.value).result()
+    assert (bench.stored(work).state, bench.stored(work).deliveries) == (TaskState.PENDING, 0)
+
+
 def test_a_task_that_nobody_here_serves_any_more_is_given_back(bench: Bench) -> None:
     bench.submit("One", n=1)
     work = bench.claim()

@@ -26,7 +26,7 @@ sqlite3.register_adapter(NoneType, cast("Callable[[None], None]", {}.get))
 
 _STATEMENTS = 512  # kept prepared for each connection
 _RETRY_S = 0.005
-_FULL = 2
+_NORMAL, _FULL = 1, 2
 
 _SETTINGS = (
     # On macOS, fsync alone leaves data in the cache of the disk. Elsewhere these do nothing.
@@ -83,12 +83,17 @@ def _set_up(
     _require_wal(connection, path, busy_timeout_s)
     for statement in _SETTINGS:
         connection.execute(statement).close()
-    # Every commit reaches the disk before it is reported. NORMAL would lose the last ones when
-    # the power fails, and a build of SQLite may have NORMAL as its default for WAL.
-    _require(connection, path, "synchronous", _FULL)
+    wait_for_disk(connection, path, True)
     _require(connection, path, "foreign_keys", 1)
     if query_only:
         _require(connection, path, "query_only", 1)
+
+
+def wait_for_disk(connection: sqlite3.Connection, path: str, is_wanted: bool) -> None:
+    """Whether each commit is on the disk before it is reported; so it is on a new connection. Else
+    the last ones may be undone when the power fails. Never within a transaction."""
+    # Said and not left to a default: a build of SQLite may have NORMAL as its own for WAL.
+    _require(connection, path, "synchronous", _FULL if is_wanted else _NORMAL)
 
 
 def _require(connection: sqlite3.Connection, path: str, name: str, value: int) -> None:

@@ -33,6 +33,8 @@ class DatabaseStatistics:
 
     #: Transactions committed by the writer.
     batches: int
+    #: Those of them that were on the disk before anybody was answered.
+    flushed_batches: int
     #: Requests in those, whether they returned or raised.
     requests: int
     #: Most requests in one transaction so far.
@@ -94,8 +96,11 @@ class Database:
             self._claim.release()
             raise
 
-    def write(self, fn: Callable[[Transaction], T]) -> T:
+    def write(self, fn: Callable[[Transaction], T], *, is_durable: bool = True) -> T:
         """Run `fn` in a transaction; when this returns, what it did is on the disk.
+
+        What is not `is_durable` may be undone by a loss of power, until something durable is
+        written by anybody: it outlasts all processes, but not the machine.
 
         What `fn` raises comes out here, and nothing that it did is applied. `fn` runs where
         everybody else waits for it, on this thread or the writer's: SQL only, no other waiting.
@@ -106,15 +111,24 @@ class Database:
         """
         self._claim.check()
         self._forbid_on_writer("write")
-        return self._writer.run(fn)
+        return self._writer.run(fn, is_durable=is_durable)
 
-    def submit(self, fn: Callable[[Transaction], T]) -> Future[T]:
+    def submit(
+        self,
+        fn: Callable[[Transaction], T],
+        *,
+        is_durable: bool = True,
+        look: Callable[[Reader], object] | None = None,
+    ) -> Future[T]:
         """Like `write`, but do not wait. A future that is cancelled before its turn is not run.
+
+        Where other processes write to the file, too, `look` is given a snapshot before the file is
+        locked for `fn`: what it prepares there keeps nobody waiting. What it raises is forgotten.
 
         Callbacks of the future run on the writer's thread. Raises StoreClosed after `close`.
         """
         self._claim.check()
-        return self._writer.submit(fn)
+        return self._writer.submit(fn, is_durable=is_durable, look=look)
 
     def read(self, fn: Callable[[Reader], T]) -> T:
         """Run `fn` on the calling thread, with one consistent snapshot of the database.
@@ -145,6 +159,7 @@ class Database:
         counts = self._writer.counts
         return DatabaseStatistics(
             batches=counts.batches,
+            flushed_batches=self._writer.flushed_batches,
             requests=counts.requests,
             largest_batch=counts.largest_batch,
             failed_requests=counts.failed_requests,

@@ -4,6 +4,8 @@
   (`afl.db.batching`).
 - Each runs in a savepoint of its own, so one that raises undoes only itself.
 - If the transaction as a whole is lost, so is every request in it, and all are told.
+- A batch in which nobody needs it is not flushed: the next one that is takes it along.
+- Where other processes write to the file, requests that can look ahead do so before it is locked.
 
 If the disk fails in the COMMIT itself, the batch is undone here; but only the next commit removes
 its last traces, and a power cut before that may bring it back. Foreign keys must not be deferred:
@@ -21,8 +23,8 @@ from itertools import count
 from afl.backoff import Backoff
 from afl.clock import SYSTEM_CLOCK
 from afl.db.batching import Batching, Request
-from afl.db.sqlite.connection import connect, is_busy, translated
-from afl.db.sqlite.transaction import Transaction
+from afl.db.sqlite.connection import connect, is_busy, translated, wait_for_disk
+from afl.db.sqlite.transaction import Reader, Transaction
 from afl.errors import AflError, StoreUnavailable
 from afl.log import get_logger
 
@@ -32,6 +34,9 @@ _PATIENCE_S = 0.05
 #: SQLite itself would sleep up to 0.1 s between looks, and find the file locked again each time by
 #: a process that writes much: measured, some writers waited for 2 s. In real time, as the lock is.
 _BUSY = Backoff(initial=0.0005, factor=1.2, maximum=0.005, jitter=0.5)
+
+#: Somebody who has written is expected to write again within this time.
+_COMPANY_S = 1.0
 
 Wish = Request[Transaction]
 
@@ -47,6 +52,11 @@ class Writer(Batching[Transaction]):
     who sees their write return knows that it was announced.
     """
 
+    #: Whether commits of the connection wait for the disk.
+    _is_flushing: bool
+    #: Changes with every commit of another connection, which are those of other processes.
+    _others_version: int | None
+
     def __init__(
         self,
         path: str,
@@ -57,6 +67,10 @@ class Writer(Batching[Transaction]):
         self._path = path
         self._busy_timeout_s = busy_timeout_s
         self._announce = announce
+        #: Batches that were on the disk before they were answered.
+        self.flushed_batches = 0
+        #: Until when, by the monotonic clock, other processes are taken for at work on the file.
+        self._has_company_until = 0.0
         # Opened here, so that whoever opens a database learns at once that it cannot be used.
         self._connection: sqlite3.Connection | None = self._connect()
         self._file = self._identity()
@@ -93,10 +107,15 @@ class Writer(Batching[Transaction]):
             self._tell(topics)
 
     def _commit_together(self, requests: Sequence[Wish]) -> set[str]:
-        """Run them; afterwards all that they did is on the disk. What they announced."""
+        """Run them; afterwards all that they did is on the disk, if one of them must be. What they
+        announced."""
         topics: set[str] = set()
         try:
-            connection = self._begin()
+            is_durable = any(each.is_durable for each in requests)
+            connection = self._ready(is_durable)
+            self._look_ahead(connection, requests)
+            self._lock_file(connection)
+            self._note_company(connection)
             if len(requests) == 1:
                 topics.update(self._attempt(connection, requests[0]))
             else:
@@ -104,12 +123,14 @@ class Writer(Batching[Transaction]):
                     topics.update(self._attempt_apart(connection, request))
             is_void = len(requests) == 1 and requests[0].error is not None
             connection.execute("ROLLBACK" if is_void else "COMMIT")
+            self.flushed_batches += is_durable and not is_void
         except BaseException:
             self._undo()
             raise
         return topics
 
-    def _begin(self) -> sqlite3.Connection:
+    def _ready(self, is_durable: bool) -> sqlite3.Connection:
+        """A connection that can begin a transaction."""
         if self._identity() != self._file:
             # SQLite would go on in a file that nobody can open any more, or make an empty one.
             raise StoreUnavailable(
@@ -119,8 +140,30 @@ class Writer(Batching[Transaction]):
         self._undo()  # what an interrupt left behind
         if self._connection is None:
             self._connection = self._connect()
-        self._lock_file(self._connection)
+        if is_durable is not self._is_flushing:
+            self._is_flushing = False  # an interrupt here must not leave it believed
+            wait_for_disk(self._connection, self._path, is_durable)
+            self._is_flushing = is_durable
         return self._connection
+
+    def _look_ahead(self, connection: sqlite3.Connection, requests: Sequence[Wish]) -> None:
+        """Let those look who can. Who writes alone keeps nobody waiting, and needs no look."""
+        looks = [each.look for each in requests if each.look is not None]
+        if not looks or SYSTEM_CLOCK.monotonic() >= self._has_company_until:
+            return
+        connection.execute("BEGIN DEFERRED")
+        for look in looks:
+            reader = Reader(connection)
+            with suppress(Exception):  # they meet it again in their turn, if it is still there
+                look(reader)
+            reader.end()
+        self._undo()
+
+    def _note_company(self, connection: sqlite3.Connection) -> None:
+        (version,) = connection.execute("PRAGMA data_version").fetchone()
+        known, self._others_version = self._others_version, version
+        if known is not None and known != version:
+            self._has_company_until = SYSTEM_CLOCK.monotonic() + _COMPANY_S
 
     def _lock_file(self, connection: sqlite3.Connection) -> None:
         """Begin to write, when no other process does."""
@@ -193,6 +236,7 @@ class Writer(Batching[Transaction]):
     def _connect(self) -> sqlite3.Connection:
         connection = connect(self._path, self._busy_timeout_s)
         connection.execute("PRAGMA busy_timeout = 0").close()  # `_lock_file` waits
+        self._is_flushing, self._others_version = True, None
         return connection
 
     def _disconnect(self) -> None:

@@ -72,6 +72,12 @@ class Access(Storing[Reader, Transaction]):
         with refusing():
             return self.database.write(lambda tx: change(tx, *args, **kwargs))
 
+    def _write_lightly(self, change: Callable[[Transaction], T]) -> T:
+        """For what a loss of power may undo: it is not flushed by itself."""
+        self._require_open()
+        with refusing():
+            return self.database.write(change, is_durable=False)
+
     def _wait(
         self,
         topic: str,

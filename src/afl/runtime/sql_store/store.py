@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from concurrent.futures import Future
 from types import TracebackType
 from typing import TypeVar
@@ -17,6 +18,7 @@ from afl.runtime.persistence import Decision, IterationChanges
 from afl.runtime.sql_store import events, lists, queue, steps
 from afl.runtime.sql_store.catalog_port import CatalogPort
 from afl.runtime.sql_store.changes import apply
+from afl.runtime.sql_store.foreseen import Foreseen, Prospects
 from afl.runtime.sql_store.run_port import RunPort
 from afl.runtime.sql_store.task_port import TaskPort
 from afl.runtime.sql_store.view import SqliteView
@@ -52,6 +54,7 @@ class SqliteStore(
         poll_interval_s: float = 0.5,
     ) -> None:
         super().__init__(address, clock, owner, poll_interval_s)
+        self._prospects = Prospects()
 
     def decide(self, decision: Decision[T]) -> T:
         self._require_open()
@@ -59,12 +62,15 @@ class SqliteStore(
 
     def decide_later(self, decision: Decision[T]) -> Future[T]:
         self._require_open()
-        return self.database.submit(lambda tx: self._decided(tx, decision))
+        foreseen = Foreseen(decision, self.now_ms, self._prospects)
+        return self.database.submit(lambda tx: self._decided(tx, foreseen), look=foreseen.look)
 
     def commit(self, changes: IterationChanges) -> None:
         self._write(lambda tx: _apply(tx, changes, self.now_ms()))
 
-    def _decided(self, tx: Transaction, decision: Decision[T]) -> T:
+    def _decided(
+        self, tx: Transaction, decision: Callable[[SqliteView], tuple[IterationChanges, T]]
+    ) -> T:
         # Until the changes are written and let go of: the collector would look at all of them.
         with collector_paused():
             now = self.now_ms()

@@ -43,7 +43,8 @@ class TaskPort(AskedTasks[Reader], Access):
             question = queue.WAITING if is_told else queue.CANDIDATES
             return queue.claim(tx, question, wanted, limit, holder, lease_ms)
 
-        return self._write(claim)
+        # Not flushed: a loss of power ends all who might hold a claim, and their tasks wait again.
+        return self._write_lightly(claim)
 
     def extend_leases(
         self, claims: Sequence[Claim], lease_ms: int = DEFAULT_LEASE_MS
