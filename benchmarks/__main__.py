@@ -1,7 +1,8 @@
 """`make bench`: run every benchmark and print one JSON object; `python -m benchmarks PART…` some.
 
 Each number stands beside the bare limit or a peer measured in the same run, because machines
-differ and are noisy; `aim` is what we want to keep, and `met` says whether this run did.
+differ and are noisy; `aim` is what we want to keep, and `met` says whether this run did. Where
+others share the hardware, `stolen_percent` says how much of its work they took.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import platform
 import sys
 from importlib import import_module
 from typing import Any
+
+from benchmarks.measure import Stolen
 
 PARTS = (
     "language",
@@ -33,7 +36,9 @@ def main(chosen: list[str]) -> int:
     result: dict[str, Any] = {"python": platform.python_version()}
     for name in chosen or PARTS:
         print(f"measuring {name}", file=sys.stderr)
+        stolen = Stolen()
         result[name] = import_module(f"benchmarks.{name}").run()
+        result[name]["stolen_percent"] = stolen.percent()
     print(json.dumps(result, indent=2))
     return 0
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from afl.clock import SYSTEM_CLOCK
@@ -42,6 +43,29 @@ def judged(value: float, aim: float, **facts: Any) -> dict[str, Any]:
 def judged_at_least(value: float, aim: float, **facts: Any) -> dict[str, Any]:
     """A number that should reach its aim."""
     return {"value": round(value, 3), "aim": aim, "met": value >= aim, **facts}
+
+
+class Stolen:
+    """How much of the processors' work others on the same hardware took, since this was made. What
+    was measured meanwhile is slower by that, and by what they do to caches and clock rates."""
+
+    _PLACE = Path("/proc/stat")
+    #: Fields of its first line that are no work: idle, waiting for a disk. The eighth is stolen.
+    _IDLE, _STOLEN = slice(3, 5), 7
+
+    def __init__(self) -> None:
+        self._before = self._times()
+
+    def percent(self) -> float | None:
+        """None where nobody tells."""
+        spent = [now - before for now, before in zip(self._times(), self._before, strict=True)]
+        work = sum(spent[: self._STOLEN + 1]) - sum(spent[self._IDLE])
+        return round(100 * spent[self._STOLEN] / work, 1) if spent and work else None
+
+    def _times(self) -> list[int]:
+        if not self._PLACE.exists():
+            return []
+        return [int(each) for each in self._PLACE.read_text().splitlines()[0].split()[1:]]
 
 
 def percentile(ordered: list[float], percent: int) -> float:

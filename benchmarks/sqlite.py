@@ -55,12 +55,16 @@ def bare_connection(path: Path) -> sqlite3.Connection:
     return connection
 
 
+def bare_transaction(connection: sqlite3.Connection) -> None:
+    connection.execute("BEGIN IMMEDIATE")
+    connection.execute(_INSERT)
+    connection.execute(_UPDATE)
+    connection.execute("COMMIT")
+
+
 def _bare(connection: sqlite3.Connection) -> None:
     for _ in range(REQUESTS):
-        connection.execute("BEGIN IMMEDIATE")
-        connection.execute(_INSERT)
-        connection.execute(_UPDATE)
-        connection.execute("COMMIT")
+        bare_transaction(connection)
 
 
 def _ours(database: Database) -> list[Callable[[], None]]:

@@ -15,7 +15,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,8 +30,12 @@ from afl.runtime.sql_store import SqliteStore
 from afl.runtime.types import WorkflowId
 from benchmarks.engine import NAME, chain, fan_out
 from benchmarks.measure import in_turns, judged, judged_at_least, percentile, times
+from benchmarks.sqlite import bare_connection, bare_transaction
+from benchmarks.worker_process import SLOTS
 
-TASKS, SLOTS = 5_000, 200
+TASKS = 5_000
+#: Worker processes on one file, where several are measured.
+CROWD = 2
 PEER_TASKS = 2_000
 PEERS = ("celery", "dramatiq", "huey")
 #: Where dramatiq did 2,811 tasks in a second, at its default durability.
@@ -73,21 +77,25 @@ def _big(evaluator: Evaluator) -> Sequence[WorkflowId]:
     return [evaluator.submit(program, "W", inputs)]
 
 
-def _each(evaluator: Evaluator) -> Sequence[WorkflowId]:
+def _each(evaluator: Evaluator, count: int = TASKS) -> Sequence[WorkflowId]:
     program, inputs = chain(1)
-    return [evaluator.submit(program, "W", inputs) for _ in range(TASKS)]
+    return [evaluator.submit(program, "W", inputs) for _ in range(count)]
 
 
 def _throughput() -> dict[str, Any]:
     shapes: dict[str, Start] = {"one_big_run": _big, "one_run_each": _each}
-    measures = {name: partial(_rate, start) for name, start in shapes.items()}
-    rates = in_turns(ROUNDS, {YARDSTICK: partial(_peer_rate, YARDSTICK, "everysec"), **measures})
+    measures: dict[str, Callable[[], float]] = {
+        YARDSTICK: partial(_peer_rate, YARDSTICK, "everysec"),
+        **{name: partial(_rate, start) for name, start in shapes.items()},
+        f"one_run_each_{CROWD}_workers": _crowd_rate,
+    }
+    rates = in_turns(ROUNDS, measures)
     yardstick = rates.pop(YARDSTICK)
     return {
         name: judged_at_least(
             times(each, yardstick),
             round(TIMES_YARDSTICK, 2),
-            unit=f"times {YARDSTICK} in the same minutes, the median",
+            unit=f"times one process of {YARDSTICK} in the same minutes, the median",
             tasks_per_second=[round(rate) for rate in each],
             yardstick_per_second=[round(rate) for rate in yardstick],
             is_5000_per_second=max(each) >= PER_SECOND,
@@ -107,6 +115,20 @@ def _rate(start: Start) -> float:
 
     _, ended = _worked(start, echo, SLOTS)
     return TASKS / (ended - starts[0])
+
+
+def _crowd_rate() -> float:
+    """Runs of one task each, as many for each of several workers as for one: as `_rate` counts."""
+    tasks = CROWD * TASKS
+    with ExitStack() as stack:
+        url, store = stack.enter_context(_store())
+        workers = [stack.enter_context(_worker(url, kind="crowd")) for _ in range(CROWD)]
+        runs = _each(Evaluator(store), tasks)
+        for each in workers:
+            print(file=each.stdin, flush=True)
+        wait_for_runs(store, runs)
+        ended = SYSTEM_CLOCK.monotonic()
+        return tasks / (ended - min(float(each.stdout.readline()) for each in workers))
 
 
 def _worked(start: Start, handler: Callable[..., Any], slots: int) -> tuple[float, float]:
@@ -184,7 +206,24 @@ def _store() -> Iterator[tuple[str, SqliteStore]]:
 def _sqlite_latency() -> dict[str, Any]:
     with _store() as (url, store):
         from_call, _ = latencies(url, store)
-        return judged_latency(from_call, LATENCY_MS)
+        bare = {"bare_commit_ms": round(_bare_commit_ms(), 2)}
+        return judged_latency(from_call, LATENCY_MS, **bare)
+
+
+def _bare_commit_ms() -> float:
+    """What one flushed transaction takes on this disk, half of the time, as rarely as those that
+    latencies are measured with."""
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        connection = stack.enter_context(closing(bare_connection(Path(folder, "bare.db"))))
+
+        def once() -> float:
+            SYSTEM_CLOCK.sleep(0.005)
+            started = SYSTEM_CLOCK.monotonic()
+            bare_transaction(connection)
+            return (SYSTEM_CLOCK.monotonic() - started) * 1000
+
+        return percentile(sorted(once() for _ in range(LATENCIES)), 50)
 
 
 def latencies(url: str, store: PersistenceAPI) -> tuple[list[float], list[float]]:
