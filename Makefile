@@ -66,7 +66,7 @@ bench: $(PEERS) ## benchmarks, as JSON
 	@$(BIN)/python -m benchmarks
 
 storm: $(READY) ## the long versions of the tests
-	AFL_TEST_PROFILE=storm $(BIN)/python -m pytest --numprocesses 2 --timeout 3600 \
+	AFL_TEST_PROFILE=storm $(BIN)/python -m pytest --numprocesses 2 --dist worksteal --timeout 3600 \
 		tests/language tests/engine tests/contracts tests/work tests/workers \
 		tests/loops tests/servers tests/turns tests/gateway tests/deploys tests/moving
 

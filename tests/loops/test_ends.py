@@ -423,24 +423,6 @@ def test_a_reply_that_cannot_be_sent_now_is_sent_later_and_the_turn_is_not_repea
     assert done == ["first"]
 
 
-def test_an_acknowledgement_that_cannot_be_written_now_repeats_no_reply() -> None:
-    requests: FakeMailbox[Any, Any] = FakeMailbox()
-
-    class Cutting(CollectingMailbox[Any, Any]):
-        def send(self, body: Any, **options: Any) -> str:
-            requests.set_connection_error(ConnectionResetError("the cable is out"))
-            return super().send(body, **options)
-
-    replies: Cutting = Cutting()
-    requests.send(AgentLoopRequest("first"), reply_to=replies)
-    loop = AgentLoop.from_function(str.upper, requests=requests, concurrency=2)
-    with Running(loop):
-        eventually(lambda: "the cable is out" in str(loop.unready_reason))
-        requests.clear_connection_error()
-        eventually(lambda: requests.approximate_count() == 0)
-    assert len(replies.sent) == 1
-
-
 def test_a_reply_that_nobody_takes_for_long_gives_the_message_back(
     monkeypatch: pytest.MonkeyPatch, events: Events
 ) -> None:

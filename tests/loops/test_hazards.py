@@ -17,7 +17,7 @@ from afl.backoff import Backoff
 from afl.loops import AgentLoop, AgentLoopRequest, Deadline, mailbox_source
 from afl.loops.execution import Execution
 from afl.loops.mailbox_source import MessageSource, MessageWork
-from afl.mailbox import CollectingMailbox, DLQPolicy, FakeMailbox, MailboxConnectionError
+from afl.mailbox import DLQPolicy, FakeMailbox, MailboxConnectionError, Message
 from afl.work.source import Job, Room
 
 Works = Sequence[MessageWork[Any, Any]]
@@ -265,23 +265,27 @@ def acknowledges_first(monkeypatch: pytest.MonkeyPatch) -> None:
 # An acknowledgement that fails repeats the reply
 
 
+@contextmanager
+def a_cut_at_the_first_acknowledgement() -> Iterator[list[Exception]]:
+    """What is still to be raised: nothing, once the line was cut."""
+    cuts: list[Exception] = [ConnectionResetError("the cable is out")]
+    acknowledge = Message.acknowledge
+
+    def cut_off(self: Message[Any, Any]) -> None:
+        if cuts:
+            raise cuts.pop()
+        acknowledge(self)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Message, "acknowledge", cut_off)
+        yield cuts
+
+
 def a_failed_acknowledgement(office: Office) -> None:
-    requests: FakeMailbox[Any, Any] = FakeMailbox()
-
-    class Cutting(CollectingMailbox[Any, Any]):
-        def send(self, body: Any, **options: Any) -> str:
-            if not self.sent:
-                requests.set_connection_error(MailboxConnectionError("the cable is out"))
-            return super().send(body, **options)
-
-    replies = Cutting()
-    requests.send(AgentLoopRequest("first"), reply_to=replies)
-    loop = AgentLoop.from_function(str.upper, requests=requests, concurrency=2)
-    with Running(loop):
-        eventually(lambda: "the cable is out" in str(loop.unready_reason))
-        requests.clear_connection_error()
-        eventually(lambda: requests.approximate_count() == 0)
-    assert len(replies.sent) == 1
+    office.ask("first")
+    with a_cut_at_the_first_acknowledgement() as cuts, Running(office.loop(str.upper)):
+        eventually(lambda: not cuts and office.requests.approximate_count() == 0)
+    assert office.outputs(1) == ["FIRST"]
 
 
 def forgets_what_it_sent(monkeypatch: pytest.MonkeyPatch) -> None:

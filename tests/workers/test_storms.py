@@ -6,6 +6,7 @@ a handler was started for it.
 
 from __future__ import annotations
 
+import random
 import shutil
 import signal
 import tempfile
@@ -17,6 +18,7 @@ from tests.contracts import mongo_stores, postgres_stores
 from tests.engine.ledger import Ledger, LedgerProcess
 from tests.engine.places import Store, open_at
 from tests.engine.profile import IS_STORM
+from tests.engine.rest import check_rest
 from tests.workers.crew import Crew, WorkerProcess
 from tests.workers.effects import PROGRAM, WORKFLOW
 from tests.workers.effects_process import FACET
@@ -31,6 +33,8 @@ TASKS, LONGEST_MS = (2000, 500) if IS_STORM else (200, 100)
 SHORTEST_MS = 10
 #: For a slice on a server, which is slow beside other tests.
 FEW_TASKS = 40
+#: For runs that several workers do at once.
+SMALL_RUNS, PER_RUN = (1000, 6) if IS_STORM else (40, 6)
 #: Handlers at work at once, in each worker.
 AT_ONCE = 8 if IS_STORM else 2
 #: The least number of harms of each kind, on the average.
@@ -150,6 +154,29 @@ def test_with_stops_alone_every_handler_is_started_once(
     for run_id in runs:
         starts = check(store, ledger, run_id, TASKS)
         assert set(starts) == {1}, (folder / "workers.log").read_text()
+
+
+@pytest.mark.parametrize("place", SOME_STORES, indirect=True)
+def test_results_of_many_workers_and_an_operator_meet(
+    folder: Path, place: str, store: Store, ledger: Ledger
+) -> None:
+    """Small runs, each done by several workers at once, while an operator interferes."""
+    evaluator, chance = Evaluator(store), random.Random(7)
+    options = {"max_concurrent": 4 * AT_ONCE, "drain_s": 20}
+    with Crew(folder, ledger.port, [], size=3, place=place, **options):
+        runs = [submit(store, PER_RUN, 1, 5) for _ in range(SMALL_RUNS)]
+        cancelled = {each for each in runs[::7] if evaluator.cancel(each)}
+        ends_at = SYSTEM_CLOCK.monotonic() + PATIENCE_S
+        while left := [each for each in runs if not is_over(store, each)]:
+            assert SYSTEM_CLOCK.monotonic() < ends_at
+            for each in chance.sample(left, min(3, len(left))):
+                evaluator.pause(each)
+                check_rest(store, each)
+                evaluator.unpause(each)
+    for each in runs:
+        check_rest(store, each)
+        if each not in cancelled:
+            check(store, ledger, each, PER_RUN)
 
 
 @pytest.mark.parametrize("place", SOME_STORES, indirect=True)
