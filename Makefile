@@ -55,7 +55,7 @@ check: $(READY) ## style, types, layers, generated pages
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python tools/reference.py --check
 
-reference: $(READY) ## write the generated pages of docs/reference
+reference: $(READY) ## write all that is generated: pages of docs/reference, the compiled prelude
 	$(BIN)/python tools/reference.py
 
 $(PEERS): $(READY)

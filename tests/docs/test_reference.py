@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from tests.docs.pages import REFERENCE, ROOT, anchors, code_words, prose, read
-from tools.reference import PAGES, stale_pages, text_of
+from tools.reference import FILES, stale_files, text_of
 from tools.reference_cli import EXIT_CODES, commands
 
 import afl
@@ -38,16 +38,17 @@ def page(name: str) -> str:
 # Generated pages
 
 
-def test_generated_pages_are_up_to_date() -> None:
-    assert stale_pages() == [], "run: make reference"
+def test_all_that_is_generated_is_up_to_date() -> None:
+    assert stale_files() == [], "run: make reference"
 
 
-def test_a_page_that_differs_or_is_missing_is_stale(tmp_path: Path) -> None:
-    for name in PAGES:
-        (tmp_path / name).write_text(text_of(name), encoding="utf-8")
+def test_a_file_that_differs_or_is_missing_is_stale(tmp_path: Path) -> None:
+    files = {tmp_path / path.name: make for path, make in FILES.items()}
+    for path, make in files.items():
+        path.write_text(text_of(make), encoding="utf-8")
     (tmp_path / "cli.md").write_text("old", encoding="utf-8")
     (tmp_path / "events.md").unlink()
-    assert {each.name for each in stale_pages(tmp_path)} == {"cli.md", "events.md"}
+    assert {each.name for each in stale_files(files)} == {"cli.md", "events.md"}
 
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda each: each.name)

@@ -18,11 +18,8 @@ from afl.lang import ast, codes, strings, trivia
 from afl.lang.ast import EMPTY, FrozenList, SourceLocation, frozen
 from afl.lang.codes import Code
 from afl.lang.diagnostics import Diagnostic
+from afl.lang.limits import MAX_DEPTH
 from afl.lang.scripts import CodeLine, code_lines
-
-#: Deeper expressions are refused, brackets around them included: later passes may then recurse
-#: without fear.
-MAX_DEPTH = 250
 
 #: Statements that need no name; their first argument may go without one, too.
 BARE_CALLS = {"sys.log": "message", "sys.assert": "condition"}

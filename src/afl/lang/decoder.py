@@ -12,7 +12,7 @@ from typing import Any
 from afl.errors import UsageError
 from afl.lang import ast
 from afl.lang.ast import FrozenList, SourceLocation, frozen
-from afl.lang.builder import MAX_DEPTH
+from afl.lang.limits import MAX_DEPTH
 
 Json = Mapping[str, Any]
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 from afl.errors import AflError
 from afl.lang import ast
 from afl.lang.ast import SourceLocation
-from afl.lang.parser import MAX_NESTING
+from afl.lang.limits import MAX_NESTING
 
 T = TypeVar("T")
 

@@ -17,9 +17,11 @@ from functools import cache, cached_property
 from importlib.resources import files
 from typing import NamedTuple
 
+import msgspec
+
 from afl.lang import ast
+from afl.lang.decoder import decode_program
 from afl.lang.diagnostics import suggest
-from afl.lang.parser import parse
 
 _KINDS: dict[type, str] = {
     ast.FacetDecl: "facet",
@@ -231,8 +233,14 @@ def _declared_nodes(
 
 @cache
 def prelude() -> ast.Program:
-    """The built-in declarations, written in AFL themselves."""
-    return parse(files("afl.lang").joinpath("prelude.afl").read_text("utf-8"), "<prelude>")
+    """The built-in declarations, written in AFL themselves (`prelude.afl`).
+
+    Read as they were compiled when afl was made: a worker whose programs are compiled as well would
+    need a parser for nothing else, and make its tables before it could end its first task.
+    """
+    return decode_program(
+        msgspec.json.decode(files("afl.lang").joinpath("prelude.json").read_bytes())
+    )
 
 
 @cache

@@ -25,11 +25,9 @@ from afl.lang import ast, codes, recovery, trivia
 from afl.lang.ast import SourceLocation
 from afl.lang.builder import Builder
 from afl.lang.diagnostics import Diagnostic, ParseError, by_place
+from afl.lang.limits import MAX_NESTING
 from afl.lang.sources import CompilerInput, FileOrigin, SourceRegistry, read_file
 from afl.lang.syntax_errors import explain
-
-#: Deeper brackets are refused: later passes may then recurse without fear.
-MAX_NESTING = 250
 
 _OPENING = {"LPAR", "LBRACE", "LSQB", "MAP_OPEN"}
 _CLOSING = {"RPAR", "RBRACE", "RSQB"}

@@ -11,7 +11,8 @@ from afl.errors import AflError, LanguageError
 from afl.lang import ast
 from afl.lang.ast import SourceLocation
 from afl.lang.diagnostics import ParseError
-from afl.lang.parser import MAX_NESTING, AFLParser, parse, parse_text
+from afl.lang.limits import MAX_NESTING
+from afl.lang.parser import AFLParser, parse, parse_text
 from afl.lang.sources import CompilerInput, FileOrigin, SourceEntry
 
 TEXT = "workflow Sail(port: String) andThen {\n    s = SetOut(port = $.port)\n}\n"
