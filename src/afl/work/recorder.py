@@ -190,18 +190,18 @@ class Recorder:
             self._is_asleep = self._has_new_time = False
             if self._is_over and not self._new:
                 return None
-            batch = [*self._new, *(each for each in self._again if self._is_due(each))]
+            # One moment for all: what fell due between two looks would be in neither list.
+            now = self._clock.monotonic()
+            batch = [*self._new, *(each for each in self._again if each.due <= now)]
             self._new.clear()
-            self._again = [each for each in self._again if not self._is_due(each)]
+            self._again = [each for each in self._again if each.due > now]
             return batch
 
     def _has_some(self) -> bool:
         if self._new or self._has_new_time or self._is_over:
             return True
-        return any(map(self._is_due, self._again))
-
-    def _is_due(self, ending: Ending) -> bool:
-        return ending.due <= self._clock.monotonic()
+        now = self._clock.monotonic()
+        return any(each.due <= now for each in self._again)
 
     def _seconds_to_next(self) -> float | None:
         if not self._again:

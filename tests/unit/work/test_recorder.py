@@ -39,9 +39,19 @@ class Heard:
         self.said.append(("closed", ending.attempt.work.id))
 
 
+class PassingClock(FakeClock):
+    """Some time passes between any two looks at it, as on a busy machine."""
+
+    passed_s = 0.0
+
+    def monotonic(self) -> float:
+        self.passed_s += 0.001
+        return super().monotonic() + self.passed_s
+
+
 class Bench:
-    def __init__(self) -> None:
-        self.clock = FakeClock()
+    def __init__(self, clock: FakeClock) -> None:
+        self.clock = clock
         self.box = Box(clock=self.clock)
         self.heard = Heard()
         self.recorder = Recorder(self.box, self.heard, self.clock)
@@ -53,8 +63,13 @@ class Bench:
 
 
 @pytest.fixture
-def bench() -> Iterator[Bench]:
-    bench = Bench()
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def bench(clock: FakeClock) -> Iterator[Bench]:
+    bench = Bench(clock)
     bench.recorder.start()
     yield bench
     bench.box.is_slow = False
@@ -114,6 +129,22 @@ def test_what_cannot_be_written_now_is_tried_again_and_keeps_nobody(bench: Bench
     bench.clock.advance(0.05)
     eventually(lambda: len(bench.heard.said) == 2)
     assert bench.box.end_of("stuck") == End("done", None)
+
+
+@pytest.mark.parametrize("clock", [PassingClock()])
+def test_what_falls_due_while_others_are_looked_at_is_not_forgotten(bench: Bench) -> None:
+    """Its claim would be kept for as long as the worker lives, and nobody would do it."""
+    names = [str(number) for number in range(50)]
+    for each in names:
+        bench.box.faults["complete"] = StoreUnavailable("for a moment")
+        assert not bench.recorder.write(bench.ending(each))
+
+    def are_all_recorded() -> bool:
+        bench.clock.advance(0.01)
+        return len(bench.heard.said) == len(names)
+
+    eventually(are_all_recorded)
+    assert sorted(bench.heard.said) == sorted(("recorded", each) for each in names)
 
 
 def test_a_lost_claim_is_refused(bench: Bench) -> None:
