@@ -44,6 +44,16 @@ SECOND = Migration(2, "names", ("ALTER TABLE thing ADD COLUMN name text DEFAULT 
 THIRD = Migration(3, "one thing", ("INSERT INTO thing VALUES (1, 'first')",))
 
 
+_ADD = "INSERT INTO thing DEFAULT VALUES"
+_WAIT_NO_MORE = "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+_WAITING_FOR_COPIES = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+
+
+def _add_and_announce(tx: Transaction) -> None:
+    tx.execute(_ADD)
+    tx.announce("work:default")
+
+
 @pytest.fixture
 def url(postgres_url: str) -> Iterator[str]:
     """Tables of its own for each test."""
@@ -243,6 +253,52 @@ def test_a_bell_listens_to_what_somebody_in_the_process_has_waited_for(
         until(partial(told.__contains__, topic))
     for each in ends:
         each()
+
+
+def test_a_commit_that_waits_for_the_disk_keeps_no_announcement_waiting(
+    opened: Opened, start: Start
+) -> None:
+    """Else commits of all processes would wait for each other. A disk cannot be made slow; a second
+    server that has to have all of it, too, and never comes is as slow as can be."""
+    may_stop = threading.Event()
+
+    def keep_working(database: PostgresDatabase) -> None:
+        while not may_stop.is_set():
+            database.write(_add_and_announce)
+
+    with PostgresServer() as server, psycopg.connect(server.url, autocommit=True) as operator:
+        operator.execute("CREATE TABLE thing (id serial PRIMARY KEY)")
+        operator.execute("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
+        operator.execute("SELECT pg_reload_conf()")
+        thread = start(keep_working, opened(PostgresDatabase(server.url)))
+        try:
+            until(lambda: operator.execute(_WAITING_FOR_COPIES).fetchone() == (1,))
+            operator.execute("SET lock_timeout = '5s'; SET synchronous_commit = 'local'; NOTIFY x")
+        finally:
+            may_stop.set()
+            until(lambda: operator.execute(_WAIT_NO_MORE) and not thread.is_alive())
+
+
+_CANNOT_ANNOUNCE = """\
+CREATE FUNCTION pg_notify(text, text) RETURNS void LANGUAGE plpgsql AS $$
+    BEGIN RAISE EXCEPTION 'no room for news'; END $$;
+CREATE TABLE thing (id serial PRIMARY KEY)"""
+
+
+@pytest.mark.parametrize("in_what", ["write", "change", "transact"])
+def test_what_is_committed_stays_so_if_it_cannot_be_announced(
+    url: str, opened: Opened, in_what: str
+) -> None:
+    with psycopg.connect(url, autocommit=True) as operator:
+        operator.execute(_CANNOT_ANNOUNCE)
+    database: PostgresDatabase = opened(open_postgres(f"{url},pg_catalog"))
+    ways: dict[str, Callable[[], object]] = {
+        "write": lambda: database.write(_add_and_announce),
+        "change": lambda: database.change(_ADD, (), "work:default"),
+        "transact": lambda: database.transact(lambda cursor: cursor.execute(_ADD), "work:default"),
+    }
+    ways[in_what]()
+    assert database.query("SELECT id FROM thing") == [(1,)]
 
 
 @pytest.mark.parametrize(

@@ -201,8 +201,8 @@ def commits_unanswered(proxy: Proxy) -> Iterator[None]:
     ask = Connection.ask
 
     def losing(connection: Connection, statements: Sequence[tuple[str, Any]]) -> Any:
-        # Answers are sent when all is done, and that ends with the commit.
-        proxy.loses_next_answer = statements[-1][0] == "COMMIT"
+        # Answers are sent when all is done.
+        proxy.loses_next_answer = any(sql == "COMMIT" for sql, _ in statements)
         return ask(connection, statements)
 
     with pytest.MonkeyPatch.context() as patch:

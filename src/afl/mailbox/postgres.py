@@ -9,14 +9,13 @@ not wait for each other.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from math import inf
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from afl.db.migrations import Migration, history
 from afl.db.postgres import Cursor, PostgresDatabase, migrate, open_postgres
-from afl.db.postgres.news import channel_of
 from afl.mailbox.box import Burial, Buried, Delivery, Depth, Entry, Handle, Waiting
 from afl.mailbox.named import NamedMailbox
 from afl.mailbox.remote import Offset, RemoteBox, no_offset
@@ -24,6 +23,9 @@ from afl.mailbox.resolver import MailboxResolver
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+#: Runs a statement with these parameters; its rows.
+Run: TypeAlias = Callable[..., list[tuple[Any, ...]]]
 
 MIGRATIONS = history(
     Migration(
@@ -76,20 +78,15 @@ MIGRATIONS = history(
 
 #: The server's time, moved by what tests add.
 _NOW = "((extract(epoch FROM clock_timestamp()) * 1000)::bigint + %(offset)s)"
-_ANNOUNCE = f"pg_notify('{channel_of('mailbox:')}', %(topic)s)"
 #: For who looks for ids: plans are made while tables are small, when the index that has boxes in
 #: their order would seem as good, and be used for ever. An expression is in no index.
 _IN_BOX = "box || '' = %(box)s"
 
 _PUT = f"""\
-WITH added AS (
-    INSERT INTO afl_mailbox (box, id, payload, reply_to, enqueued_ms)
-    SELECT %(box)s, %(id)s, %(payload)s, %(reply_to)s, {_NOW}
-    WHERE NOT EXISTS (SELECT FROM afl_mailbox_dead WHERE id = %(id)s AND {_IN_BOX})
-    ON CONFLICT (id, box) DO NOTHING
-    RETURNING id
-)
-SELECT {_ANNOUNCE} FROM added"""
+INSERT INTO afl_mailbox (box, id, payload, reply_to, enqueued_ms)
+SELECT %(box)s, %(id)s, %(payload)s, %(reply_to)s, {_NOW}
+WHERE NOT EXISTS (SELECT FROM afl_mailbox_dead WHERE id = %(id)s AND {_IN_BOX})
+ON CONFLICT (id, box) DO NOTHING"""
 #: Who puts into a box with a limit must be alone with it from counting to adding.
 _ALONE = "SELECT pg_advisory_xact_lock(hashtextextended(%(topic)s, 0))"
 _HAS = f"""\
@@ -117,15 +114,12 @@ id = ANY (%(ids)s::text[]) AND {_IN_BOX}
     AND (id, fence) IN (SELECT * FROM unnest(%(ids)s::text[], %(fences)s::bigint[]))"""
 _FINISH = f"DELETE FROM afl_mailbox WHERE {_ONE_HELD} RETURNING id"
 _GIVE_BACK = f"""\
-WITH changed AS (
-    UPDATE afl_mailbox SET
-        fence = fence + 1,
-        deliveries = deliveries - %(uncounted)s,
-        hidden_until_ms = CASE WHEN %(delay)s > 0 THEN {_NOW} + %(delay)s ELSE 0 END
-    WHERE {_ALL_HELD}
-    RETURNING id, fence - 1 AS fence
-)
-SELECT id, fence, {_ANNOUNCE} FROM changed"""
+UPDATE afl_mailbox SET
+    fence = fence + 1,
+    deliveries = deliveries - %(uncounted)s,
+    hidden_until_ms = CASE WHEN %(delay)s > 0 THEN {_NOW} + %(delay)s ELSE 0 END
+WHERE {_ALL_HELD}
+RETURNING id, fence - 1"""
 _EXTEND = f"""\
 UPDATE afl_mailbox SET hidden_until_ms = greatest(hidden_until_ms, {_NOW} + %(lease)s)
 WHERE {_ALL_HELD}
@@ -152,13 +146,10 @@ WITH gone AS (
     RETURNING *
 )"""
 _REVIVE = f"""\
-{_EXHUMED},
-added AS (
-    INSERT INTO afl_mailbox (box, id, payload, reply_to, enqueued_ms, fence)
-    SELECT box, id, payload, reply_to, enqueued_ms, fence FROM gone ORDER BY gone.seq
-    RETURNING id
-)
-SELECT {_ANNOUNCE} FROM added"""
+{_EXHUMED}
+INSERT INTO afl_mailbox (box, id, payload, reply_to, enqueued_ms, fence)
+SELECT box, id, payload, reply_to, enqueued_ms, fence FROM gone ORDER BY gone.seq
+RETURNING id"""
 _DISCARD = f"{_EXHUMED} SELECT count(*) FROM gone"
 _PEEK = f"""\
 SELECT id, payload, reply_to, enqueued_ms, deliveries, greatest(hidden_until_ms - {_NOW}, 0)
@@ -201,7 +192,7 @@ class PostgresBox(RemoteBox):
     def put(self, entry: Entry[bytes], capacity: int | None = None) -> bool:
         message = {"id": entry.id, "payload": entry.payload, "reply_to": entry.reply_to}
         if capacity is None:
-            self._query(_PUT, **message)
+            self._tell(_PUT, **message)
             return True
         return self._put_within(capacity, self._parameters(**message))
 
@@ -216,7 +207,7 @@ class PostgresBox(RemoteBox):
             cursor.execute(_PUT, parameters)
             return True
 
-        return self._database.transact(put)
+        return self._database.transact(put, topic=self._topic)
 
     def take(self, limit: int, lease_ms: int) -> list[Delivery[bytes]]:
         rows = self._query(_TAKE, limit=limit, lease=lease_ms)
@@ -230,7 +221,7 @@ class PostgresBox(RemoteBox):
         self, handles: Sequence[Handle], *, delay_ms: int = 0, is_counted: bool = False
     ) -> list[bool]:
         uncounted = 0 if is_counted else 1
-        changed = self._change(_GIVE_BACK, handles, delay=delay_ms, uncounted=uncounted)
+        changed = self._change(self._tell, _GIVE_BACK, handles, delay=delay_ms, uncounted=uncounted)
         answers = []
         for each in handles:
             answers.append(each in changed)
@@ -238,13 +229,15 @@ class PostgresBox(RemoteBox):
         return answers
 
     def extend(self, handles: Sequence[Handle], lease_ms: int) -> list[bool]:
-        changed = self._change(_EXTEND, handles, lease=lease_ms)
+        changed = self._change(self._query, _EXTEND, handles, lease=lease_ms)
         return [each in changed for each in handles]
 
-    def _change(self, sql: str, handles: Sequence[Handle], **parameters: object) -> set[Handle]:
+    def _change(
+        self, run: Run, sql: str, handles: Sequence[Handle], **parameters: object
+    ) -> set[Handle]:
         """The handles that were good."""
         ids, fences = [each.id for each in handles], [each.fence for each in handles]
-        rows = self._query(sql, ids=ids, fences=fences, **parameters)
+        rows = run(sql, ids=ids, fences=fences, **parameters)
         return {Handle(row[0], row[1]) for row in rows}
 
     def bury(self, handle: Handle, burial: Burial) -> bool:
@@ -258,7 +251,7 @@ class PostgresBox(RemoteBox):
         ]
 
     def revive(self, ids: Sequence[str] | None = None) -> int:
-        return len(self._query(_REVIVE, ids=None if ids is None else list(ids)))
+        return len(self._tell(_REVIVE, ids=None if ids is None else list(ids)))
 
     def discard_buried(self, ids: Sequence[str] | None = None) -> int:
         return int(self._query(_DISCARD, ids=None if ids is None else list(ids))[0][0])
@@ -279,6 +272,10 @@ class PostgresBox(RemoteBox):
 
     def _query(self, sql: str, **parameters: object) -> list[tuple[Any, ...]]:
         return self._database.query(sql, self._parameters(**parameters))
+
+    def _tell(self, sql: str, **parameters: object) -> list[tuple[Any, ...]]:
+        """Like `_query`, and wake who waits for something to take."""
+        return self._database.change(sql, self._parameters(**parameters), self._topic)
 
     def _parameters(self, **parameters: object) -> dict[str, object]:
         self._require_open()

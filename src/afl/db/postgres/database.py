@@ -21,8 +21,8 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 from afl.clock import SYSTEM_CLOCK, Clock
 from afl.db.postgres.address import connection_info, place_of
 from afl.db.postgres.errors import errors_translated
-from afl.db.postgres.news import ANNOUNCE, Bell, announcement
-from afl.db.postgres.transacting import transacted, viewed
+from afl.db.postgres.news import Bell, announcing, ask_and_announce
+from afl.db.postgres.transacting import roll_back, transacted, viewed
 from afl.db.postgres.transaction import Reader, Transaction
 from afl.db.postgres.wire import Connection, Parameters, Row
 from afl.db.sharing import Held, Registry
@@ -104,16 +104,33 @@ class PostgresDatabase(Held):
 
         return self._run(run)
 
-    def transact(self, fn: Callable[[Cursor], T]) -> T:
-        """Run `fn` in a transaction, which is committed when this returns. What `fn` raises comes
-        out here, and nothing that it did is applied. Raises as `query` does.
+    def change(self, sql: str, parameters: Parameters, topic: str) -> list[Row]:
+        """Like `query`, and wake whoever waits for `topic`, in all processes."""
+
+        def run(connection: Connection) -> list[Row]:
+            statements = [("BEGIN", ()), (sql, parameters), ("COMMIT", ())]
+            answers, error = ask_and_announce(connection, statements, (topic,))
+            if error is not None:
+                roll_back(connection)
+                raise error
+            return answers[1].rows
+
+        return self._run(run)
+
+    def transact(self, fn: Callable[[Cursor], T], topic: str | None = None) -> T:
+        """Run `fn` in a transaction, which is committed when this returns; then wake whoever waits
+        for `topic`. What `fn` raises comes out here, and nothing that it did is applied. Raises as
+        `query` does.
 
         `fn` is run again if others were in its way.
         """
 
         def run(connection: Connection) -> T:
             with connection.transaction(), connection.cursor() as cursor:
-                return fn(cursor)
+                answer = fn(cursor)
+            if topic is not None:
+                ask_and_announce(connection, (), (topic,))
+            return answer
 
         return self._run(run)
 
@@ -186,7 +203,8 @@ class PostgresDatabase(Held):
         raise AssertionError("it is repeated for ever")
 
     def _publish(self, topics: tuple[str, ...]) -> None:
-        self.query(ANNOUNCE, announcement(topics))
+        for statement in announcing(topics):
+            self.query(*statement)
 
     def _end(self) -> None:
         self.bell.close()

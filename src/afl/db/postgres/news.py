@@ -1,5 +1,10 @@
 """Announcements of PostgreSQL: through which channels they go, and who in this process hears them.
 
+Each is a transaction of its own, right behind the one that it tells of. PostgreSQL lets those that
+announce something commit one at a time, in all of its databases: if they waited for the disk, each
+would wait for all before it. What is lost between the two is lost with the connection of the server
+to us, and whoever looks again at times finds what it was about.
+
 Each kind of topic has a channel of its own, and a process listens to those kinds alone that
 somebody in it has waited for. Else every result of every worker would wake all other workers, to
 tell them of a run that nobody there waits for.
@@ -11,7 +16,7 @@ import re
 import select
 import socket
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -19,12 +24,17 @@ import psycopg
 
 from afl.clock import SYSTEM_CLOCK
 from afl.db.postgres.errors import errors_translated
+from afl.db.postgres.wire import Answer, Connection, Parameters
 from afl.db.remote_bell import RemoteBell
+from afl.log import get_logger
+
+_log = get_logger(__name__)
 
 _CHANNEL = "afl_news"
-#: The payload is the topic.
-ANNOUNCE = """\
-SELECT pg_notify(channel, topic) FROM unnest(%s::text[], %s::text[]) AS news (channel, topic)"""
+#: The payload is the topic. A transaction of nothing else need not wait for the disk.
+_ANNOUNCE = """\
+SELECT set_config('synchronous_commit', 'off', true), pg_notify(channel, topic)
+FROM unnest(%s::text[], %s::text[]) AS news (channel, topic)"""
 _KIND = re.compile(r"[a-z]{1,40}(?=:|$)")
 
 #: How long the first who counts a kind of topic waits until it is listened to. That wakes everybody
@@ -38,9 +48,24 @@ def channel_of(topic: str) -> str:
     return _CHANNEL if kind is None else f"{_CHANNEL}_{kind[0]}"
 
 
-def announcement(topics: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The values of `ANNOUNCE`."""
-    return [channel_of(each) for each in topics], list(topics)
+def announcing(topics: Collection[str]) -> list[tuple[str, Parameters]]:
+    """The statement that announces these, if there are any."""
+    if not topics:
+        return []
+    ordered = sorted(topics)
+    return [(_ANNOUNCE, ([channel_of(each) for each in ordered], ordered))]
+
+
+def ask_and_announce(
+    connection: Connection, statements: Sequence[tuple[str, Parameters]], topics: Collection[str]
+) -> tuple[list[Answer], psycopg.Error | None]:
+    """As `Connection.ask`, for statements that end with their commit; then announce these topics,
+    in the same round trip. That may fail: what was committed stays so."""
+    answers, error = connection.ask([*statements, *announcing(topics)])
+    if error is not None and topics and len(answers) >= len(statements):
+        _log.warning("announcement_not_sent", topics=sorted(topics), error=str(error))
+        error = None
+    return answers[: len(statements)], error
 
 
 class Channels:

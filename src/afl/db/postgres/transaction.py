@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
 
 from psycopg.errors import DivisionByZero
 
 from afl.db.postgres.errors import refusing
-from afl.db.postgres.news import ANNOUNCE, announcement
+from afl.db.postgres.news import ask_and_announce
 from afl.db.postgres.statements import Statement
 from afl.db.postgres.text import given_row, kept_names, kept_values, topic_of
 from afl.db.postgres.wire import Answer, Connection, Parameters, Row
@@ -55,15 +55,16 @@ class Reader:
         (answer,) = self._ask([_Put(sql, [_kept(parameters)])])
         return answer
 
-    def _ask(self, puts: Sequence[_Put]) -> list[Answer]:
-        """The last answer to each."""
+    def _ask(self, puts: Sequence[_Put], topics: Collection[str] = ()) -> list[Answer]:
+        """The last answer to each. Topics are announced behind the commit that ends them."""
         if self._connection is None:
             raise StoreMisused(
                 "this transaction has ended with the function it was given to; do all of its "
                 "work there"
             )
         statements = [each.statements() for each in puts]
-        answers, error = self._connection.ask([one for each in statements for one in each])
+        sent = [one for each in statements for one in each]
+        answers, error = ask_and_announce(self._connection, sent, topics)
         ends = list(accumulate(map(len, statements)))
         if isinstance(error, DivisionByZero):
             failed = puts[bisect_right(ends, len(answers))]
@@ -158,40 +159,41 @@ class Transaction(Reader):
         if puts := self._outstanding():
             self._do(puts)
 
+    def announce_for(self, part: Transaction) -> None:
+        """A part has no commit of its own that could announce something."""
+        self._topics |= part._topics
+
     def commit(self) -> None:
         """Do all that was put, and commit. Nothing may follow."""
         puts = self._outstanding()
-        if self._is_begun or puts:
-            *_, end = self._do([*puts, _COMMIT])
+        if self._is_begun or puts or self._topics:
+            *_, end = self._do([*puts, _COMMIT], self._topics)
             if end.status != "COMMIT":
                 raise StoreMisused(_UNDONE)
 
     def announce(self, topic: str) -> None:
-        """Wake whoever waits for `topic`, in all processes, once this is committed."""
+        """Wake whoever waits for `topic`, in all processes, once this is committed. If it is not,
+        nobody is."""
         self._topics.add(topic_of(topic))
 
     def _outstanding(self) -> list[_Put]:
-        if self._topics:
-            # Part of the transaction: heard of with its commit, and undone with it.
-            self.put(ANNOUNCE, [announcement(sorted(self._topics))])
-            self._topics = set()
         puts, self._puts = self._puts, []
         return puts
 
-    def _do(self, puts: Sequence[_Put]) -> list[Answer]:
+    def _do(self, puts: Sequence[_Put], topics: Collection[str] = ()) -> list[Answer]:
         with refusing():
-            answers = self._ask(puts)
+            answers = self._ask(puts, topics)
         for put, answer in zip(puts, answers, strict=True):
             if put.take is not None:
                 put.take([given_row(row) for row in answer.rows])
         return answers
 
-    def _ask(self, puts: Sequence[_Put]) -> list[Answer]:
+    def _ask(self, puts: Sequence[_Put], topics: Collection[str] = ()) -> list[Answer]:
         if self._is_begun:
-            return super()._ask(puts)
+            return super()._ask(puts, topics)
         self._is_begun = True
         sql, told = self.clock
-        _, time, *answers = super()._ask([_BEGIN, _Put(sql, [told]), *puts])
+        _, time, *answers = super()._ask([_BEGIN, _Put(sql, [told]), *puts], topics)
         self._now = int(time.rows[0][0])
         return answers
 

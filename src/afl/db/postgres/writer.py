@@ -66,14 +66,11 @@ class Writer(Batching[Transaction]):
             return ()
 
     def _in_one_transaction(self, connection: Connection, requests: Sequence[Wish]) -> list[Wish]:
-        told = self._told()
-        whole = Transaction(connection, told)
+        whole = Transaction(connection, self._told())
         later: list[Wish] = []
         try:
             for number, each in enumerate(requests):
-                part = Transaction(connection, told, whole.now)
-                connection.execute(_FIRST if number == 0 else _NEXT, prepare=False)
-                if not self._is_decided(connection, part, each):
+                if not self._is_decided(connection, whole, each, _FIRST if number == 0 else _NEXT):
                     later.append(each)
             whole.commit()
         except BaseException:
@@ -83,11 +80,15 @@ class Writer(Batching[Transaction]):
             whole.end()
         return later
 
-    def _is_decided(self, connection: Connection, tx: Transaction, request: Wish) -> bool:
+    def _is_decided(
+        self, connection: Connection, whole: Transaction, request: Wish, savepoint: str
+    ) -> bool:
         """Run one of many, and undo it alone if it raises. False if it must be tried again."""
+        part = Transaction(connection, whole.told, whole.now)
+        connection.execute(savepoint, prepare=False)
         try:
-            request.value = request.fn(tx)
-            tx.flush()
+            request.value = request.fn(part)
+            part.flush()
         except BaseException as error:
             if connection.closed or isinstance(error, IN_THE_WAY):
                 raise
@@ -96,9 +97,10 @@ class Writer(Batching[Transaction]):
             return not isinstance(error, _LATER)
         else:
             connection.execute(_RELEASE, prepare=False)
+            whole.announce_for(part)
             return True
         finally:
-            tx.end()
+            part.end()
 
     def _alone(self, request: Wish) -> None:
         was_refused = False
