@@ -266,6 +266,10 @@ def test_a_commit_that_waits_for_the_disk_keeps_no_announcement_waiting(
         while not may_stop.is_set():
             database.write(_add_and_announce)
 
+    def has_ended() -> bool:
+        operator.execute(_WAIT_NO_MORE)
+        return not thread.is_alive()
+
     with PostgresServer() as server, psycopg.connect(server.url, autocommit=True) as operator:
         operator.execute("CREATE TABLE thing (id serial PRIMARY KEY)")
         operator.execute("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
@@ -276,7 +280,7 @@ def test_a_commit_that_waits_for_the_disk_keeps_no_announcement_waiting(
             operator.execute("SET lock_timeout = '5s'; SET synchronous_commit = 'local'; NOTIFY x")
         finally:
             may_stop.set()
-            until(lambda: operator.execute(_WAIT_NO_MORE) and not thread.is_alive())
+            until(has_ended)
 
 
 _CANNOT_ANNOUNCE = """\
