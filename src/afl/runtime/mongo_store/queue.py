@@ -1,8 +1,8 @@
 """The queue: which tasks may be claimed, in which order, and when the next one may.
 
 One question says what is claimable. Claiming and waiting both ask it, so that whoever is told of
-work also gets it. A claim looks first and then takes each task only if it is as it was seen: of two
-who want the same one, the second goes on with the next.
+work also gets it. A claim looks first and then takes only what is still as it was seen: of two who
+want the same one, the second goes on with the next.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 import pymongo
@@ -249,20 +250,43 @@ def _take(
 ) -> None:
     """Add what could be had of those seen, up to the limit."""
     while seen and len(taken) < limit:
-        some, seen = seen[: limit - len(taken)], seen[limit - len(taken) :]
-        if len(some) == 1:
-            taken += _take_first(reader, _as_seen(some[0], now), claimant, now)
-        else:
-            taken += _take_many(reader, some, claimant, now)
+        left = limit - len(taken)
+        count = left if left > 1 else _count_alike(seen)
+        some, seen = seen[:count], seen[count:]
+        take = _take_one if left == 1 or len(some) == 1 else _take_many
+        taken += take(reader, some, claimant, now)
+
+
+def _count_alike(seen: list[Document]) -> int:
+    """How many of the first ones wait in one queue: the server finds the first that is left."""
+    kind = seen[0]["rank"], "pending"
+    alike = takewhile(lambda each: (each["rank"], each["state"]) == kind, seen)
+    return max(sum(1 for _ in alike), 1)
+
+
+def _take_one(reader: Reader, seen: list[Document], claimant: Claimant, now: Now) -> list[Document]:
+    """The first of these that can be had. In a crowd most are gone by now: asked for one by one,
+    each would be a command in vain."""
+    if len(seen) > 1:
+        try:
+            return _changed_first(reader, _still_waiting(seen, now), claimant, now)
+        except DuplicateKeyError:
+            pass  # another task of a step runs, and keeps nobody from the others
+    each_taken = (_take_first(reader, _as_seen(each, now), claimant, now) for each in seen)
+    return next(filter(None, each_taken), [])
 
 
 def _take_first(reader: Reader, where: Filter, claimant: Claimant, now: Now) -> list[Document]:
-    change = _claiming(claimant, new_id(), now)
     try:
-        with pymongo.timeout(PATIENCE_S):
-            found = reader.change(TASKS, where, change, sort=OLDEST_FIRST)
+        return _changed_first(reader, where, claimant, now)
     except DuplicateKeyError:
         return []  # another task of the same step runs
+
+
+def _changed_first(reader: Reader, where: Filter, claimant: Claimant, now: Now) -> list[Document]:
+    change = _claiming(claimant, new_id(), now)
+    with pymongo.timeout(PATIENCE_S):
+        found = reader.change(TASKS, where, change, sort=OLDEST_FIRST)
     return [] if found is None else [found]
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pymongo
 import pytest
 from pymongo.monitoring import CommandListener
+from tests.unit.runtime.mongo_store.conftest import Opened
 
 from afl.db.mongo import Transaction
 from afl.errors import Conflict
@@ -35,20 +36,32 @@ PROGRAM = compile_source(
 SHELF = "shelf"
 
 
+def nothing() -> None:
+    """Nobody does anything meanwhile."""
+
+
 class Commands(CommandListener):
-    """What was sent inside transactions; and how many changes were in each command."""
+    """What was sent inside transactions; how many changes were in each command; and how many
+    changes gave what they had changed."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
         self.changes: list[int] = []
+        self.takes = 0
+        #: Done once, when a question was answered.
+        self.meanwhile: Callable[[], object] = nothing
 
     def started(self, event: Any) -> None:
         if "txnNumber" in event.command and "autocommit" in event.command:
             self.names.append(event.command_name)
         if event.command_name == "update":
             self.changes.append(len(event.command["updates"]))
+        self.takes += event.command_name == "findAndModify"
 
-    def succeeded(self, event: Any) -> None: ...
+    def succeeded(self, event: Any) -> None:
+        if event.command_name == "aggregate":
+            meanwhile, self.meanwhile = self.meanwhile, nothing
+            meanwhile()
 
     def failed(self, event: Any) -> None: ...
 
@@ -114,6 +127,38 @@ def test_a_step_that_is_busy_keeps_nobody_from_the_others(
     assert {each.uuid for each in claimed} == {f"free-{each}" for each in range(3)}
     assert {(each.fence, each.deliveries) for each in claimed} == {(1, 1)}
     assert commands.changes[:2] == [1, 4], "of many, and then one by one"
+
+
+def test_who_comes_late_finds_the_first_that_is_left_by_one_change(
+    store: MongoStore, commands: Commands, opened: Opened
+) -> None:
+    """In a crowd others have taken most of what was seen."""
+    add_tasks(store, *(new_task(uuid=f"task-{each}") for each in range(6)))
+    other = opened()
+    commands.meanwhile = lambda: other.claim_tasks(["Pay"], 4)
+    commands.takes = 0
+    assert [each.uuid for each in store.claim_tasks(["Pay"], 1)] == ["task-4"]
+    assert commands.takes == 1
+
+
+def test_who_comes_late_goes_on_with_the_next_kind(
+    store: MongoStore, commands: Commands, opened: Opened
+) -> None:
+    """Retries that have become due go first; then what is new."""
+    now = store.now_ms()
+    add_tasks(store, *(new_task(uuid=f"new-{each}") for each in range(2)))
+    add_tasks(store, *(new_task(uuid=f"due-{each}", not_before=now - 1) for each in range(2)))
+    other = opened()
+    commands.meanwhile = lambda: other.claim_tasks(["Pay"], 3)
+    assert [each.uuid for each in store.claim_tasks(["Pay"], 1)] == ["new-1"]
+
+
+def test_who_wants_one_passes_over_a_step_that_is_busy(store: MongoStore) -> None:
+    add_tasks(store, new_task(name="Other", step_id="busy"))
+    claim_one(store, "Other")
+    add_tasks(store, new_task(uuid="second", step_id="busy"))
+    add_tasks(store, *(new_task(uuid=f"free-{each}") for each in range(2)))
+    assert [each.uuid for each in store.claim_tasks(["Pay"], 1)] == ["free-0"]
 
 
 def test_the_end_of_a_round_does_not_read_what_all_rounds_are_about(store: MongoStore) -> None:
