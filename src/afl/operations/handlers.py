@@ -206,6 +206,12 @@ def module_uri(module: str) -> str:
     """The URI of a module as people name it. The path of a file becomes `file://…`."""
     if module.startswith(_FILE):
         return module
+    name, colon, function = module.rpartition(":")
+    if colon and function.isidentifier():  # as servers of web applications are told
+        raise UsageError(
+            f"'{module}' names a module and a function in it; give them apart: {name} and "
+            f"--entrypoint {function}"
+        )
     if module.endswith(".py") or "/" in module:
         path = Path(module).expanduser().resolve()
         if not path.is_file():

@@ -76,6 +76,8 @@ def test_retries_are_said_in_the_metadata(stage: Stage) -> None:
         ({"facet": "t Ask"}, "'t Ask' is no name of a facet"),
         ({"facet": ""}, "'' is no name of a facet"),
         ({"module": "mine handlers"}, "'mine handlers' is no name of a module"),
+        ({"module": "mine:ask"}, "give them apart: mine and --entrypoint ask"),
+        ({"module": "./my.py:ask"}, r"give them apart: \./my\.py and --entrypoint ask"),
         ({"module": "gone.py"}, r"there is no handler file gone\.py"),
         ({"entrypoint": "1st"}, "'1st' is no name of an entrypoint"),
         ({"isolation": "vm"}, "isolation 'vm' is unknown; use one of thread, process"),
