@@ -188,7 +188,7 @@ EXIT_CODES: dict[str, dict[int, str]] = {
         0: "Everything is at the destination, and the same as at the source.",
         1: "Something differs; the message names it.",
         2: "One of the places is in use, or cannot be reached, or they are the same. "
-        "Or the destination has runs of its own, or has taken a complete copy before.",
+        "Or the destination has anything of its own, or has taken a complete copy before.",
         130: "Interrupted; the same command goes on with it.",
     },
     "afl prune": {
@@ -228,6 +228,12 @@ def commands() -> Iterator[tuple[str, Any, Any]]:
         yield context.command_path, command, context
         inner = getattr(command, "commands", {})
         pending = [(each, inner[each], context) for each in inner] + pending
+
+
+def option_names() -> frozenset[str]:
+    """Of all commands, with their dashes."""
+    options = (each for _, command, _ in commands() for each in command.params)
+    return frozenset(name for each in options for name in (*each.opts, *each.secondary_opts))
 
 
 def summary(command: Any) -> str:

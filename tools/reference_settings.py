@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
+
+from tools.reference_cli import option_names
+
 from afl.config import FILE_NAME, FILE_VARIABLE, SETTINGS, Setting
 
 _HEAD = f"""\
@@ -11,7 +15,7 @@ Generated from the table in `afl.config`; do not edit.
 
 A value is taken from the first of these that gives one:
 
-1. a flag of the command,
+1. a flag of the command, if it has one,
 2. an environment variable `AFL_…`,
 3. `{FILE_NAME}`: the file given to the command, or named by `{FILE_VARIABLE}`, or the one in the
    working directory,
@@ -28,12 +32,14 @@ at the end. Passwords in it are hidden wherever settings are printed.
 
 def settings_markdown() -> str:
     """The full text of docs/reference/settings.md."""
+    flags = option_names()
     overview = ["| setting | variable | default |", "| --- | --- | --- |"]
     overview += [f"| `{s.name}` | `{s.variable}` | {_default(s)} |" for s in SETTINGS]
-    return "\n".join([_HEAD, *overview, "", *(_section(each) for each in SETTINGS)])
+    return "\n".join([_HEAD, *overview, "", *(_section(each, flags) for each in SETTINGS)])
 
 
-def _section(setting: Setting) -> str:
+def _section(setting: Setting, flags: Set[str]) -> str:
+    flag = f"`{setting.flag}`, where a command has it" if setting.flag in flags else "none"
     lines = [
         f"## `{setting.name}`",
         "",
@@ -41,7 +47,7 @@ def _section(setting: Setting) -> str:
         "",
         f"- Value: {setting.kind.expected}",
         f"- Default: {_default(setting)}",
-        f"- Flag: `{setting.flag}`, where a command has it",
+        f"- Flag: {flag}",
         f"- Variable: `{setting.variable}`",
     ]
     if setting.secret:

@@ -449,11 +449,12 @@ class ClaimLost(Event, frozen=True, kw_only=True):
 
 @_event("thread_abandoned", Severity.ERROR, is_logged=True)
 class ThreadAbandoned(Event, frozen=True, kw_only=True):
-    """A thread hangs in work that nobody waits for any more; another one takes its place."""
+    """A thread was still at work when that was given up: it may hang, or end a moment later;
+    another one takes its place."""
 
     work: Annotated[str, "what it was, as people name it"]
     handler: Annotated[str, "what it was running"]
-    line: Annotated[str, "where it hangs: file, line and function"]
+    line: Annotated[str, "where it was then: file, line and function"]
 
 
 @_event("server_lost", Severity.ERROR, is_logged=True)

@@ -57,7 +57,15 @@ def test_a_setting_is_documented(setting: Any) -> None:
     assert f"## `{setting.name}`" in text
     assert setting.help in text
     assert f"`{setting.variable}`" in text
-    assert f"`{setting.flag}`" in text
+    section = text.partition(f"\n## `{setting.name}`\n")[2].partition("\n## ")[0]
+    is_there = f"`{setting.flag} " in page("cli.md") or f"`{setting.flag}`" in page("cli.md")
+    flag = f"`{setting.flag}`, where a command has it" if is_there else "none"
+    assert f"- Flag: {flag}\n" in section
+
+
+def test_a_flag_that_no_command_has_is_not_promised() -> None:
+    assert "--traces" not in page("cli.md")
+    assert "--traces" not in page("settings.md")
 
 
 @pytest.mark.parametrize("event", EVENTS, ids=lambda each: each.name)

@@ -135,7 +135,7 @@ def test_an_evaluator_that_fails_lets_nobody_ask_the_agent_again() -> None:
 
     agent = Counted()
     (result,) = Scene(agent, broken, dlq=THREE_TIMES).ask(dataset_of("a"))
-    assert result.error == "the evaluator failed: 'tone'"
+    assert result.error == "the evaluator failed: KeyError: 'tone'"
     assert agent.asked == ["a"]
 
 

@@ -98,7 +98,7 @@ def test_a_function_that_answers_is_an_agent(module: str) -> None:
         ("nowhere_at_all:loop", "No module named 'nowhere_at_all'"),
         ("broken:loop", "broken:loop cannot be loaded: SystemExit"),
         ("{}:other", "has no attribute 'other'"),
-        ("{}:number", "is no agent but a int"),
+        ("{}:number", "is no agent but an int"),
         ("{}:make_nothing", "makes no agent but a NoneType"),
         ("{}:Broken", "cannot make an agent: no key"),
     ],
@@ -113,7 +113,7 @@ def test_evaluators_are_found_by_their_names(module: str) -> None:
     assert callable(eval_names.load_evaluator(f"{module}:ask"))
     with pytest.raises(UsageError, match="no evaluator 'containz'; give exact_match, contains"):
         eval_names.load_evaluator("containz")
-    with pytest.raises(UsageError, match="is no evaluator but a int"):
+    with pytest.raises(UsageError, match="is no evaluator but an int"):
         eval_names.load_evaluator(f"{module}:number")
 
 

@@ -119,6 +119,11 @@ def test_an_agent_without_a_name_is_refused() -> None:
         App().agent_loop(" ", Clerk)
 
 
+def test_a_worker_that_would_do_nothing_is_refused() -> None:
+    with pytest.raises(UsageError, match="concurrency is 0; expected 1 or more"):
+        App().worker(concurrency=0)
+
+
 def test_an_option_that_there_is_not_is_named() -> None:
     options: Any = {"concurency": 3}
     with pytest.raises(UsageError, match="no concurency; it has concurrency"):

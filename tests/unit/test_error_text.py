@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from afl.error_text import kind_of, message_of, storable, text_of, trace_of
+from afl.error_text import kind_of, message_of, storable, text_of, trace_of, with_article
 from afl.runtime.errors import StepFailure
 from afl.runtime.rows.codec import to_json
 
@@ -14,6 +14,15 @@ from afl.runtime.rows.codec import to_json
 class Mute(Exception):  # noqa: N818 - it says nothing
     def __str__(self) -> str:
         raise RuntimeError("no text")
+
+
+class UnpricedError(KeyError):
+    """Says the key, and nothing else."""
+
+
+class UnknownError(KeyError):
+    def __str__(self) -> str:
+        return "there is no price for it"
 
 
 class Exiting(Exception):  # noqa: N818
@@ -37,6 +46,17 @@ class NoText(Exception):  # noqa: N818
         (Mute(), "Mute"),
         (Exiting(), "Exiting"),
         (NoText(), "NoText"),
+        (KeyError("kg"), "KeyError: 'kg'"),
+        (KeyError(), "KeyError"),
+        (UnpricedError("kg"), "UnpricedError: 'kg'"),
+        (UnknownError("kg"), "there is no price for it"),
+        (IndexError("list index out of range"), "list index out of range"),
+        (SystemExit(3), "SystemExit: 3"),
+        (StopIteration("kg"), "StopIteration: kg"),
+        (StopAsyncIteration(), "StopAsyncIteration"),
+        (ValueError(" \n"), "ValueError"),
+        (ValueError(-1.5), "ValueError: -1.5"),
+        (ValueError("нет"), "нет"),
     ],
     ids=lambda each: ascii(each) if isinstance(each, str) else type(each).__name__,
 )
@@ -49,6 +69,14 @@ def test_every_error_has_a_text_that_can_be_kept(error: BaseException, text: str
 
 def test_who_says_nothing_has_no_message() -> None:
     assert message_of(ValueError()) == message_of(Mute()) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("int", "an int"), ("object", "an object"), ("list", "a list"), ("UUID", "a UUID")],
+)
+def test_the_name_of_a_class_has_its_article(name: str, said: str) -> None:
+    assert with_article(name) == said
 
 
 def test_an_interrupt_is_not_swallowed() -> None:

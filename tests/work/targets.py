@@ -43,6 +43,14 @@ def fail_oddly(argument: str, _send: Send) -> None:
     eval("1 / 0", {})
 
 
+class UnpricedError(KeyError):
+    """Says the key, and nothing else."""
+
+
+def miss(argument: str, _send: Send) -> None:
+    raise UnpricedError(argument)
+
+
 def leave(argument: int, _send: Send) -> None:
     sys.exit(argument)
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from tests.work.running import PATIENCE_S, eventually
 
+from afl.error_text import text_of
 from afl.work.errors import ProcessDied
 from afl.work.isolation import Child, Children, FailedThere
 
@@ -89,6 +90,18 @@ def test_an_error_that_is_hard_to_describe_ends_no_process(
     assert call(children, "pid") == process
 
 
+@pytest.mark.parametrize(
+    ("function", "argument", "text"),
+    [("miss", "kg", "UnpricedError: 'kg'"), ("leave", 3, "SystemExit: 3")],
+)
+def test_an_error_that_says_only_a_value_is_told_as_if_it_were_raised_here(
+    children: Children, function: str, argument: Any, text: str
+) -> None:
+    with pytest.raises(FailedThere) as caught:
+        call(children, function, argument)
+    assert text_of(caught.value) == text
+
+
 def test_work_that_wants_to_exit_fails_and_its_process_lives(children: Children) -> None:
     process = call(children, "pid")
     with pytest.raises(FailedThere) as caught:
@@ -107,6 +120,19 @@ def test_a_process_that_dies_says_how_and_is_replaced(
     with pytest.raises(ProcessDied, match=how):
         call(children, function, argument)
     assert call(children, "pid") in children.pids
+
+
+@pytest.mark.parametrize(
+    ("label", "who"), [("shop.Pay", "the process that did shop.Pay"), ("", "the process")]
+)
+def test_a_process_that_dies_names_the_work_and_no_function_of_ours(
+    children: Children, label: str, who: str
+) -> None:
+    with pytest.raises(ProcessDied) as caught:
+        children.call("tests.work.targets:vanish", 7, ignore, ignore, label)
+    assert str(caught.value) == (
+        f"{who} exited with code 7 before it was done; what it printed, if anything, says more"
+    )
 
 
 def test_a_process_that_dies_is_noticed_and_what_it_has_forked_dies_with_it(

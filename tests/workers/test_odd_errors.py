@@ -16,6 +16,7 @@ from afl.runtime.registrations import RegistrationLoader
 from afl.runtime.registry_runner import RegistryRunner
 
 HANDLERS = """
+import os
 from pathlib import Path
 
 class Mute(Exception):
@@ -29,6 +30,17 @@ def half(payload):
 def mute(payload):
     note()
     raise Mute
+
+def miss(payload):
+    note()
+    {"g": 1}["kg"]
+
+def leave(payload):
+    note()
+    raise SystemExit(3)
+
+def vanish(payload):
+    os._exit(9)
 
 def nowhere(payload):
     note()
@@ -82,6 +94,8 @@ def runner_of(shop: Shop, folder: Path, entrypoint: str, isolation: str) -> Regi
         ("half", "ValueError", "half \\ud83d of it"),
         ("half_later", "ValueError", "half \\ud83d of it"),
         ("mute", "Mute", "Mute"),
+        ("miss", "KeyError", "KeyError: 'kg'"),
+        ("leave", "SystemExit", "SystemExit: 3"),
     ],
 )
 def test_an_error_that_is_hard_to_tell_is_recorded_at_once(
@@ -111,6 +125,15 @@ def test_an_error_from_code_that_belongs_to_no_module_is_recorded(
     with pytest.raises(runs.RunFailed, match=r"ZeroDivisionError|division by zero"):
         shop.outputs(run)
     assert (tmp_path / "calls").read_text() == "x"
+
+
+def test_a_process_that_a_handler_ends_is_told_by_the_facet(shop: Shop, tmp_path: Path) -> None:
+    run = shop.weigh_all("a")
+    runner_of(shop, tmp_path, "vanish", "process").poll_once()
+    error = shop.task(run).error
+    assert error is not None
+    assert "the process that did shop.Weigh exited with code 9" in error["message"]
+    assert "afl." not in error["message"]
 
 
 def test_an_error_that_the_store_refuses_is_recorded_as_such(

@@ -13,7 +13,7 @@ import msgspec
 
 from afl.agents.model import ToolSpec
 from afl.agents.shapes import REQUIRED, Field, Shape
-from afl.error_text import message_of, storable
+from afl.error_text import message_of, storable, with_article
 from afl.errors import UsageError
 from afl.turns.effects import UNDECLARED, Policy
 
@@ -102,7 +102,8 @@ def content_of(result: Any) -> str:
     try:
         return msgspec.json.encode(result).decode("utf-8")
     except Exception:  # no JSON, a circle, code of its class
-        return message_of(result) or f"a {type(result).__name__}, which cannot be written as text"
+        what = with_article(type(result).__name__)
+        return message_of(result) or f"{what}, which cannot be written as text"
 
 
 def _fields(function: Callable[..., Any], inner: Callable[..., Any], called: str) -> list[Field]:

@@ -68,8 +68,10 @@ def _show_servers(shown: list[ServerView]) -> None:
     ]
     show_table(columns, rows, "There are no servers.")
     for each in shown:
+        # Not cut: they tell which process, and where.
+        if each.error:
+            typer.echo(f"error of {short(each.server)}: {each.error.get('message', '')}")
         for incident in each.incidents:
-            # Not cut: it tells which process, and where.
             typer.echo(f"incident of {short(each.server)}: {incident.get('message', '')}")
 
 

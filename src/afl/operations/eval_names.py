@@ -11,6 +11,7 @@ from typing import Any, TypeVar, get_type_hints
 import msgspec
 
 from afl.agents.experiment import BASELINE, Experiment
+from afl.error_text import with_article
 from afl.errors import UsageError
 from afl.evals import evaluators
 from afl.evals.dataset import Dataset
@@ -50,13 +51,17 @@ def load_agent(text: str) -> AgentLoop[Any, Any]:
     if isinstance(found, AgentLoop):
         return found
     if not callable(found):
-        raise UsageError(f"{text} is no agent but a {type(found).__name__}; name an AgentLoop")
+        raise UsageError(f"{text} is no agent but {_kind(found)}; name an AgentLoop")
     if isinstance(found, type) or not signature(found).parameters:
         found = _made(found, text)
         if isinstance(found, AgentLoop):
             return found
-        raise UsageError(f"{text} makes no agent but a {type(found).__name__}")
+        raise UsageError(f"{text} makes no agent but {_kind(found)}")
     return AgentLoop.from_function(found, requests=InMemoryMailbox(text))
+
+
+def _kind(found: object) -> str:
+    return with_article(type(found).__name__)
 
 
 def _made(make: Callable[[], Any], text: str) -> Any:
@@ -75,7 +80,7 @@ def load_evaluator(text: str) -> Evaluator:
         return _NAMED[text]
     found = named_object(text, "evaluator")
     if not callable(found):
-        raise UsageError(f"{text} is no evaluator but a {type(found).__name__}")
+        raise UsageError(f"{text} is no evaluator but {_kind(found)}")
     evaluator: Evaluator = found
     return evaluator
 

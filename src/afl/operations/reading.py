@@ -170,7 +170,7 @@ class StepView:
     facet: str
     #: waiting, running, completed, failed, or `not run` because of another step's error.
     state: str
-    #: How often a handler was asked to do it.
+    #: How often its task was handed out, and not given back.
     attempts: int
     inputs: dict[str, Any]
     outputs: dict[str, Any]
@@ -311,7 +311,8 @@ def _state(step: StepDefinition, task: TaskDefinition | None, error: dict[str, A
 
 
 def attempts(task: TaskDefinition) -> int:
-    """How often a handler began with a task, in its present life."""
+    """How often a task was handed out in its present life, and not given back. Whether a handler
+    began with it each time, nobody wrote down."""
     is_counted_twice = task.state in _FAILED_STATES and task.failures > 0 and task.deliveries > 0
     return task.failures + task.deliveries - is_counted_twice
 

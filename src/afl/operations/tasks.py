@@ -34,7 +34,7 @@ class TaskView:
     run: str
     step: str
     task_list: str
-    #: How often a handler began with it.
+    #: How often it was handed out, and not given back.
     attempts: int
     created: datetime | None
     updated: datetime | None

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from afl.error_text import with_article
 from afl.errors import UsageError
 
 _SMALLEST, _LARGEST = -(2**63), 2**63 - 1
@@ -83,4 +84,5 @@ def _text(value: str, place: str) -> str:
 
 
 def _kind(value: object) -> str:
-    return f"a {type(value).__module__}.{type(value).__qualname__}".replace(" builtins.", " ")
+    kind = type(value)
+    return with_article(f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins."))

@@ -77,7 +77,9 @@ HANDLED = Family(
     ("loop", "work", "outcome"),
 )
 THREADS_ABANDONED = Family(
-    "afl_threads_abandoned_total", "counter", "Threads that hang in work nobody waits for."
+    "afl_threads_abandoned_total",
+    "counter",
+    "Threads that were still at work when it was given up.",
 )
 HANDLERS_NOT_LOADED = Family(
     "afl_handlers_not_loaded_total",

@@ -70,13 +70,19 @@ class Agent:
 
 @dataclass(frozen=True, kw_only=True)
 class Worker:
-    """Tasks of runs, done beside the agents. What is None is as the settings have it."""
+    """Tasks of runs, done beside the agents. What is None is as the settings have it. Raises
+    UsageError for what cannot be."""
 
     #: Modules or files with handlers, beside those that are registered in the store.
     handlers: Sequence[str] = ()
     topics: Sequence[str] | None = None
     task_list: str | None = None
     concurrency: int | None = None
+
+    def __post_init__(self) -> None:
+        # Here it is called so; the worker that is made of this calls it otherwise.
+        if self.concurrency is not None and self.concurrency < 1:
+            raise UsageError(f"concurrency is {self.concurrency}; expected 1 or more")
 
 
 class App:

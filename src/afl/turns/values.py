@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from afl.error_text import with_article
 from afl.errors import UsageError
 
 
@@ -16,9 +17,9 @@ def encode(value: Any) -> bytes:
     try:
         return msgspec.json.encode(value, order="deterministic")
     except (TypeError, ValueError, msgspec.MsgspecError) as problem:
+        what = with_article(type(value).__name__)
         raise UsageError(
-            f"a {type(value).__name__} cannot be kept in a journal: {problem}; use values that "
-            "can be JSON"
+            f"{what} cannot be kept in a journal: {problem}; use values that can be JSON"
         ) from None
 
 

@@ -127,7 +127,10 @@ class Execution:
         how = attempt.job.how
         assert isinstance(how, InProcess)
         listener = partial(how.on_message, attempt)
-        call = partial(self._children.call, how.target, how.argument, listener, attempt.when_killed)
+        call = partial(
+            self._children.call,
+            *(how.target, how.argument, listener, attempt.when_killed, attempt.label),
+        )
         self._do(attempt, call)
 
     def _do(self, attempt: Attempt, call: Callable[[], Any]) -> None:

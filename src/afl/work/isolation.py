@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from afl.error_text import BareError
 from afl.errors import AflError
 from afl.work.errors import ProcessDied
 
@@ -34,6 +35,10 @@ class FailedThere(AflError):  # noqa: N818 - what happened is what people read
 
     #: As `afl.runtime.stacks.raised_at` said there.
     raised_at: str | None = None
+
+
+class _BareThere(FailedThere, BareError):  # noqa: N818 - as above
+    """Its text is only a value."""
 
 
 class NeverBegun(ProcessDied):
@@ -91,19 +96,20 @@ class Child:
     def pid(self) -> int:
         return self._process.pid
 
-    def call(self, target: str, argument: Any, listener: Listener) -> Any:
+    def call(self, target: str, argument: Any, listener: Listener, label: str = "") -> Any:
         """Have `target` called there, and wait for what it returns. Raises what it raises;
-        ProcessDied if the process ends before, and NeverBegun if it had not even begun."""
+        ProcessDied if the process ends before, and NeverBegun if it had not even begun. `label` is
+        how people name the work."""
         request = {"target": target, "argument": argument, "path": sys.path}
         line = _encode(request) + b"\n"
         with suppress(OSError, ValueError):  # it has ended: there will be no answer
             self._requests.write(line)
             self._requests.flush()
         if not self._answers.readline():
-            raise NeverBegun(self._end_of(target))
-        return self._answer(target, listener)
+            raise NeverBegun(self._end_of(label))
+        return self._answer(label, listener)
 
-    def _answer(self, target: str, listener: Listener) -> Any:
+    def _answer(self, label: str, listener: Listener) -> Any:
         for line in self._answers:
             message = _decode(line)
             if "kind" in message:
@@ -112,7 +118,7 @@ class Child:
                 raise error_of(message["error"])
             else:
                 return message["result"]
-        raise ProcessDied(self._end_of(target))
+        raise ProcessDied(self._end_of(label))
 
     def kill(self) -> None:
         """End it now, with all that it started. May be called again, from any thread."""
@@ -145,11 +151,12 @@ class Child:
             except ChildProcessError:  # somebody else has waited for it
                 return False
 
-    def _end_of(self, target: str) -> str:
+    def _end_of(self, label: str) -> str:
         self.kill()
         code = self._process.wait()
         how = f"was ended by {_signal_name(-code)}" if code < 0 else f"exited with code {code}"
-        return f"the process that did {target} {how} before it was done; its output says more"
+        who = f"the process that did {label}" if label else "the process"
+        return f"{who} {how} before it was done; what it printed, if anything, says more"
 
 
 class Children:
@@ -174,12 +181,13 @@ class Children:
         argument: Any,
         listener: Listener,
         started: Callable[[Callable[[], None]], object],
+        label: str = "",
     ) -> Any:
         """As `Child.call`, in one that is free. `started` is told how to kill it."""
         while True:
             child, is_new = self._taken()
             try:
-                return self._call(child, target, argument, listener, started)
+                return self._call(child, target, argument, listener, started, label)
             except NeverBegun:
                 # One that was idle may die at any time, and that is not the fault of the work.
                 if is_new:
@@ -192,11 +200,12 @@ class Children:
         argument: Any,
         listener: Listener,
         started: Callable[[Callable[[], None]], object],
+        label: str,
     ) -> Any:
         is_sound = False
         try:
             started(child.kill)
-            result = child.call(target, argument, listener)
+            result = child.call(target, argument, listener, label)
             is_sound = True
             return result
         except FailedThere:
@@ -246,15 +255,15 @@ def _close(opened: Iterable[int]) -> None:
 
 def error_of(described: dict[str, Any]) -> FailedThere:
     """What was raised there, as it can be raised here: the same name, message and trace."""
-    error = _class_of(described["type"])(described["message"])
+    error = _class_of(described["type"], described["is_bare"])(described["message"])
     error.add_note(described["trace"])
     error.raised_at = described["raised_at"]
     return error
 
 
 @lru_cache(maxsize=256)
-def _class_of(name: str) -> type[FailedThere]:
-    return type(name, (FailedThere,), {})
+def _class_of(name: str, is_bare: bool) -> type[FailedThere]:
+    return type(name, (_BareThere if is_bare else FailedThere,), {})
 
 
 def _signal_name(number: int) -> str:

@@ -57,13 +57,14 @@ def _do(request: dict[str, Any], speaker: _Speaker) -> None:
         speaker.say({"error": _described(error)})
 
 
-def _described(error: BaseException) -> dict[str, str | None]:
+def _described(error: BaseException) -> dict[str, str | bool | None]:
     """Whatever was raised: what cannot be said would end this process, and look like a crash."""
-    from afl.error_text import kind_of, message_of, trace_of  # most work does not fail
+    from afl.error_text import is_bare, kind_of, message_of, trace_of  # most work does not fail
 
     return {
         "type": kind_of(error),
         "message": message_of(error),
+        "is_bare": is_bare(error),
         "trace": trace_of(error),
         "raised_at": _place(error),
     }

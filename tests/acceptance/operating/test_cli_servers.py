@@ -28,6 +28,13 @@ def test_servers_are_listed_with_how_they_stand(store: PersistenceAPI) -> None:
     assert [each["server"] for each in afl_json("servers", "list", "--alive")] == ["alive"]
 
 
+def test_a_server_that_failed_says_why(store: PersistenceAPI) -> None:
+    why = f"the table of steps is not there {'x' * 100}"
+    server(store, "failed", state=ServerState.ERROR, error={"message": why, "type": "StoreError"})
+    server(store, "well")
+    assert afl("servers").out.splitlines()[3:] == [f"error of failed: {why}"]
+
+
 def test_a_server_is_asked_to_drain_and_back(store: PersistenceAPI) -> None:
     server(store, "server-1")
     assert "is asked to drain" in afl("servers", "drain", "serv").out

@@ -170,7 +170,7 @@ def test_a_result_is_looked_at_and_copied_once() -> None:
     [
         ([1], "expected a mapping of names to values, got a list"),
         ("ok", "expected a mapping of names to values, got a str"),
-        ({"when": object()}, "when is a object"),
+        ({"when": object()}, "when is an object"),
         ({"a": [{"b": {1}}]}, r"a\[0\].b is a set"),
         ({"x": float("nan")}, "x is nan"),
         ({"x": {1: 2}}, "x has the key 1"),

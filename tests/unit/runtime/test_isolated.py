@@ -138,7 +138,7 @@ def test_what_it_says_reaches_the_context_here(do: Do) -> None:
     ("body", "kind", "message"),
     [
         ("raise KeyError('no card')", "KeyError", "no card"),
-        ("return {'when': object()}", "NotJson", "result of handler .*handle: when is a object"),
+        ("return {'when': object()}", "NotJson", "result of handler .*handle: when is an object"),
         ("context.update({'x': {1}})", "NotJson", "partial result of shop.Pay: x is a set"),
         ("raise SystemExit(3)", "SystemExit", "3"),
     ],
