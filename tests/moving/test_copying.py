@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -24,13 +26,21 @@ from tests.moving.warehouse import (
 
 from afl.bootstrap import open_store
 from afl.errors import Conflict, UsageError
+from afl.mailbox import open_mailbox
+from afl.mailbox.moving import messages_at
 from afl.operations import runs
 from afl.operations.copying import CopyReport, Differs
-from afl.runtime.entities import RunnerState, ServerDefinition, ServerState, TaskState
+from afl.runtime.entities import (
+    PublishedSource,
+    RunnerState,
+    ServerDefinition,
+    ServerState,
+    TaskState,
+)
 from afl.runtime.persistence import Claim
 from afl.runtime.types import WorkflowId
 from afl.testing.contracts.store.exam import new_run, new_task
-from afl.turns import open_turns
+from afl.turns import NewTurn, open_idempotency, open_turns
 from afl.turns.stored import StoredTurns
 
 ROOT = Path(__file__).parent.parent.parent
@@ -221,6 +231,96 @@ def test_a_destination_with_other_runs_is_left_alone(pair: tuple[str, str]) -> N
         assert len(shop.store.get_all_runners()) == 1
 
 
+def _put_task(url: str) -> None:
+    with closing(open_store(url)) as store:
+        store.save_task(new_task(uuid="own", step_id="", workflow_id="", runner_id=""))
+
+
+def _put_done_task(url: str) -> None:
+    with closing(open_store(url)) as store:
+        store.save_task(new_task(uuid="own", step_id="", state=TaskState.COMPLETED))
+
+
+def _put_handler(url: str) -> None:
+    with closing(open_store(url)) as store:
+        store.register_handler("shop.Wrap", "file:///shop.py")
+
+
+def _put_source(url: str) -> None:
+    with closing(open_store(url)) as store:
+        store.save_published_source(PublishedSource("v", "own", "namespace own", ["own"]))
+
+
+def _put_message(url: str) -> None:
+    with closing(open_mailbox(url, "requests")) as mailbox:
+        mailbox.send("mine")
+
+
+def _put_dead_letter(url: str) -> None:
+    with closing(open_mailbox(url, "requests")) as mailbox:
+        mailbox.send("mine")
+        [letter] = mailbox.receive()
+        mailbox.dead_letter(letter, "cannot be read")
+
+
+def _put_turn(url: str) -> None:
+    with closing(open_turns(url)) as turns:
+        turns.accept(NewTurn("support", b"{}", "own"))
+
+
+def _put_key(url: str) -> None:
+    with closing(open_idempotency(url)) as keys:
+        keys.begin("own", "request")
+
+
+OWN: dict[str, Callable[[str], None]] = {
+    "task": _put_task,
+    "done task": _put_done_task,
+    "handler": _put_handler,
+    "source": _put_source,
+    "message": _put_message,
+    "dead letter": _put_dead_letter,
+    "turn": _put_turn,
+    "idempotency key": _put_key,
+}
+
+
+@pytest.mark.parametrize("what", OWN)
+@pytest.mark.parametrize("is_begun", [False, True])
+def test_a_destination_with_anything_of_its_own_is_left_alone(
+    what: str, is_begun: bool, pair: tuple[str, str]
+) -> None:
+    here, there = pair
+    fill_messages(here)
+    fill_turns(here)
+    if is_begun:
+        with pytest.raises(Conflict):
+            copied(here, there, _Stops("tasks"))
+    OWN[what](there)
+    before = _size_of(there)
+    kind = what.removeprefix("done ")
+    with pytest.raises(UsageError, match=f"the destination has {kind}s of its own, such as "):
+        copied(here, there)
+    assert _size_of(there) == before
+
+
+def _size_of(url: str) -> list[int]:
+    with closing(open_store(url)) as store, messages_at(url) as messages:
+        tasks, runs = len(store.get_all_tasks()), len(store.get_all_runners())
+        return [tasks, runs, *(each.count() for each in messages)]
+
+
+@pytest.mark.parametrize("target", ["postgres", "mongo"])
+def test_a_server_with_something_of_its_own_is_left_alone(
+    target: str, pair: tuple[str, str], new_place: NewPlace
+) -> None:
+    there = new_place(target)
+    put, kind = (_put_message, "message") if target == "postgres" else (_put_turn, "turn")
+    put(there)
+    with pytest.raises(UsageError, match=f"the destination has {kind}s of its own"):
+        copied(pair[0], there)
+
+
 @pytest.mark.parametrize("which", ["source", "destination"])
 def test_nobody_may_work_meanwhile(which: str, pair: tuple[str, str]) -> None:
     here, there = pair
@@ -229,6 +329,20 @@ def test_nobody_may_work_meanwhile(which: str, pair: tuple[str, str]) -> None:
         store.beat_server(server)
     with pytest.raises(UsageError, match=f"the {which} is in use by host-1"):
         copied(here, there)
+
+
+def test_a_process_with_several_servers_is_named_once(pair: tuple[str, str]) -> None:
+    here, there = pair
+    with closing(open_store(here)) as store:
+        for each in ("tasks", "turns"):
+            server = ServerDefinition(each, "g", "afl-worker", "vm", state=ServerState.RUNNING)
+            server.host, server.pid, server.beat_ms = "vm", 4711, 60_000
+            store.beat_server(server)
+    with pytest.raises(UsageError, match=r"in use by process 4711 on vm; .*stop all") as caught:
+        copied(here, there)
+    # If it was killed: three beats, of which nothing has gone by, and a second for the clocks.
+    [seconds] = re.findall(r"killed .* that is in (\d+) s", str(caught.value))
+    assert 170 < int(seconds) <= 181
 
 
 def test_a_task_that_somebody_has_is_not_taken_away(pair: tuple[str, str]) -> None:
@@ -260,8 +374,11 @@ def test_a_source_that_goes_on_meanwhile_is_noticed(pair: tuple[str, str]) -> No
 
 
 class _Stops:
+    def __init__(self, kind: str = "turns") -> None:
+        self._kind = kind
+
     def began(self, kind: str, total: int) -> None:
-        if kind == "turns":
+        if kind == self._kind:
             raise Conflict("stopped here")
 
     def went_on(self, records: int) -> None: ...

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from pymongo.errors import BulkWriteError, DocumentTooLarge, OperationFailure
+from pymongo.errors import (
+    AutoReconnect,
+    BulkWriteError,
+    DocumentTooLarge,
+    OperationFailure,
+    ServerSelectionTimeoutError,
+)
 
 from afl.db.mongo.errors import errors_translated, meaning_of, refusing, translated
-from afl.errors import StoreMisused, StoreUnavailable
+from afl.errors import ConfigurationError, StoreMisused, StoreUnavailable
 
 
 @pytest.mark.parametrize(
@@ -63,3 +69,61 @@ def test_a_server_that_stops_among_many_changes_cannot_be_reached(kind: str, cod
     told = translated(BulkWriteError({kind: [failed]}), "mongodb://h:27017/db")
     assert isinstance(told, StoreUnavailable)
     assert "at this moment" in str(told) or "try again" in str(told)
+
+
+def _no_right_to(command: str) -> OperationFailure:
+    """As a server says it: with all that came along with the command."""
+    sent_along = "lsid: {}, $clusterTime: { signature: { hash: BinData(0, A1), keyId: 7 } }"
+    return OperationFailure(
+        f'not authorized on agents to execute command {{ {command}: "steps", {sent_along} }}'
+        ", full error: {'ok': 0.0}",
+        13,
+    )
+
+
+def test_what_was_sent_along_with_a_refused_command_is_not_told() -> None:
+    told = translated(_no_right_to("find"), "mongodb://h:27017/db")
+    assert isinstance(told, ConfigurationError)
+    assert "not authorized on agents to execute command find)" in str(told)
+    assert "$clusterTime" not in str(told)
+    assert "signature" not in str(told)
+    assert "rights of the user" in str(told)
+
+
+@pytest.mark.parametrize("command", ["create", "createIndexes"])
+def test_who_may_not_make_indexes_is_told_who_does(command: str) -> None:
+    told = translated(_no_right_to(command), "mongodb://h:27017/db")
+    assert isinstance(told, ConfigurationError)
+    assert f"execute command {command})" in str(told)
+    assert "afl migrate" in str(told)
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [(73, "does not take this name"), (13297, "differs only in upper and lower case")],
+)
+def test_a_name_that_the_server_refuses_is_no_bug(code: int, words: str) -> None:
+    told = translated(OperationFailure("not that one", code), "mongodb://h:27017/db")
+    assert isinstance(told, ConfigurationError)
+    assert words in str(told)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            "h:1: SSL handshake failed: h:1: [SSL] certificate verify failed",
+            "look at tls, tlsCAFile",
+        ),
+        ("h:1: connection closed", "do both sides use TLS"),
+        ("h:1: [Errno 104] Connection reset by peer", "do both sides use TLS"),
+        ("h:1: [Errno 111] Connection refused", "is it running? What"),
+    ],
+)
+@pytest.mark.parametrize("kind", [AutoReconnect, ServerSelectionTimeoutError])
+def test_who_is_not_reached_is_told_where_to_look(
+    kind: type[AutoReconnect], text: str, words: str
+) -> None:
+    told = translated(kind(text), "mongodb://h:1/db")
+    assert isinstance(told, StoreUnavailable)
+    assert words in str(told)

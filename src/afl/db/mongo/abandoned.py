@@ -16,6 +16,7 @@ from typing import Any
 import pymongo
 from pymongo.errors import PyMongoError
 from pymongo.read_concern import ReadConcern
+from pymongo.read_preferences import ReadPreference
 
 from afl.clock import SYSTEM_CLOCK
 from afl.log import get_logger
@@ -33,7 +34,10 @@ class Abandoned:
     """Finds them among those of programs with the same name as this one's."""
 
     def __init__(self, client: pymongo.MongoClient[dict[str, Any]]) -> None:
-        self._admin = client.get_database("admin", read_concern=ReadConcern("local"))
+        # Only the primary has transactions, wherever else the client may want to read.
+        self._admin = client.get_database(
+            "admin", read_concern=ReadConcern("local"), read_preference=ReadPreference.PRIMARY
+        )
         self._app_name = _app_name(client)
         self._lock = threading.Lock()
         self._looked = -_LOOK_S

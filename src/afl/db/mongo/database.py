@@ -13,10 +13,17 @@ from typing import Any, TypeAlias, TypeVar
 import pymongo
 from pymongo.client_session import ClientSession
 from pymongo.read_concern import ReadConcern
+from pymongo.read_preferences import ReadPreference
 
 from afl.clock import SYSTEM_CLOCK, Clock
 from afl.db.mongo.abandoned import Abandoned
-from afl.db.mongo.address import DEFAULT_DATABASE, address_of, connect, place_of
+from afl.db.mongo.address import (
+    DEFAULT_DATABASE,
+    address_of,
+    connect,
+    place_of,
+    require_name,
+)
 from afl.db.mongo.errors import errors_translated
 from afl.db.mongo.transaction import NEWS, Reader, milliseconds, topics_of
 from afl.db.remote_bell import RemoteBell
@@ -40,8 +47,8 @@ _NO_REPLICA_SET = (
 class MongoDatabase(Held):
     """`client` is used as it is and stays its owner's; else one is made for the URL.
 
-    `clock` counts how long waits at the bell last. Raises ConfigurationError for a URL that
-    cannot be; that nobody answers there shows at the first call.
+    `clock` counts how long waits at the bell last. Raises ConfigurationError for a URL, a name or
+    a client that cannot be; that nobody answers there shows at the first call.
     """
 
     def __init__(
@@ -54,11 +61,16 @@ class MongoDatabase(Held):
     ) -> None:
         self._is_ours = client is None
         address = None if client is not None else address_of(url)
-        self.client: Client = client if client is not None else connect(url)
         self.name = name or (address and address.database) or DEFAULT_DATABASE
+        require_name(self.name)
+        self.client: Client = connect(address) if address else _ours_to_use(client)
         super().__init__(place_of(self.client, self.name))
         self.majority = self.client.get_database(
-            self.name, read_concern=ReadConcern("majority"), write_concern=MAJORITY
+            self.name,
+            # Not that of the client: other members may not have yet what was just written.
+            read_preference=ReadPreference.PRIMARY,
+            read_concern=ReadConcern("majority"),
+            write_concern=MAJORITY,
         )
         self.abandoned = Abandoned(self.client)
         self._times = _Times()
@@ -119,6 +131,15 @@ class MongoDatabase(Held):
         self.bell.close()
         if self._is_ours:
             self.client.close()
+
+
+def _ours_to_use(client: object) -> Client:
+    if not isinstance(client, pymongo.MongoClient):
+        raise ConfigurationError(
+            f"`client` must be a pymongo.MongoClient, not {type(client).__name__}: what keeps data "
+            "here asks from threads of its own, and awaits nothing"
+        )
+    return client
 
 
 class _Bell(RemoteBell):

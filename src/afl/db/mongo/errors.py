@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -12,6 +13,9 @@ from afl.db.refusals import not_text, too_large_number
 from afl.errors import AflError, ConfigurationError, Conflict, StoreMisused, StoreUnavailable
 
 _REFUSED_CODES = {13, 18, 8000}  # not authorized, authentication failed, the same at Atlas
+_NO_RIGHT_CODE = 13
+_NAME_CODE = 73
+_OTHER_CASE_CODE = 13297
 _TOO_LARGE_CODES = {10334, 17419, 17420}
 _TOO_MUCH_CODE = 388  # the transaction does not fit into the cache
 DUPLICATE = 11000
@@ -39,6 +43,11 @@ _PASSING = {
 OF_DRIVER = (errors.PyMongoError, errors.DocumentTooLarge, OSError)
 _TRANSIENT, _UNKNOWN = "TransientTransactionError", "UnknownTransactionCommitResult"
 _RETRYABLE = "RetryableWriteError"
+#: The command that was refused, with all that was sent along: also what the driver signs with.
+_COMMAND = re.compile(r"execute command \{ (\w+):.*")
+_MAKES = re.compile(r"execute command create(Indexes)?\b")
+_TLS = re.compile(r"\b(SSL|TLS|certificate)\b")
+_CUT_OFF = re.compile(r"connection closed|connection reset", re.IGNORECASE)
 
 
 def is_transient(error: BaseException) -> bool:
@@ -72,7 +81,7 @@ def translated(error: Exception, place: str) -> AflError | Exception:
     """The error of ours that tells the caller what to do; others, which are bugs, as they are."""
     if is_network(error) or isinstance(error, errors.WaitQueueTimeoutError):
         return StoreUnavailable(
-            f"{place} cannot be reached ({_text(error)}); is it running? What was sent and not "
+            f"{place} cannot be reached ({_text(error)}); {_doubt(error)} What was sent and not "
             "answered may have happened"
         )
     if isinstance(error, errors.DocumentTooLarge):
@@ -82,12 +91,33 @@ def translated(error: Exception, place: str) -> AflError | Exception:
     return error
 
 
+def _doubt(error: Exception) -> str:
+    """What an operator should look at first."""
+    text = str(error)
+    if _TLS.search(text):
+        return (
+            "TLS does not come about: look at tls, tlsCAFile and tlsCertificateKeyFile in the URL, "
+            "and at tlsMode and the certificate of the server."
+        )
+    if _CUT_OFF.search(text):
+        # All that a server says which wants TLS and did not get it.
+        return "is it running, and do both sides use TLS (tls=true in the URL), or neither?"
+    return "is it running?"
+
+
 def _of_server(error: errors.OperationFailure, place: str) -> AflError | Exception:
     codes = _codes(error)
     if not codes.isdisjoint(_REFUSED_CODES):
+        return _refused(error, place)
+    if _NAME_CODE in codes:
         return ConfigurationError(
-            f"{place} refuses us ({_text(error)}); look at user, password and authSource in the "
-            "URL, and at the rights of the user"
+            f"{place}: the server does not take this name of a database ({_text(error)}); choose "
+            "another one"
+        )
+    if _OTHER_CASE_CODE in codes:
+        return ConfigurationError(
+            f"{place}: the server has a database whose name differs only in upper and lower case "
+            f"({_text(error)}); write it as it is there, or choose another one"
         )
     if not codes.isdisjoint(_DUPLICATE_CODES):
         return Conflict(f"already there: {_text(error)}")
@@ -105,6 +135,19 @@ def _of_server(error: errors.OperationFailure, place: str) -> AflError | Excepti
     if is_transient(error) or is_unknown(error) or error.has_error_label(_RETRYABLE):
         return StoreUnavailable(f"{place}: {_text(error)}; try again")
     return error
+
+
+def _refused(error: errors.OperationFailure, place: str) -> ConfigurationError:
+    text = _text(error)
+    if error.code == _NO_RIGHT_CODE and _MAKES.search(text):
+        return ConfigurationError(
+            f"{place}: collections and indexes are missing, and this user may not make them "
+            f"({text}); run `afl migrate` first, as somebody who may"
+        )
+    return ConfigurationError(
+        f"{place} refuses us ({text}); look at user, password and authSource in the "
+        "URL, and at the rights of the user"
+    )
 
 
 def too_large(place: str) -> StoreMisused:
@@ -161,4 +204,5 @@ def _codes(error: errors.OperationFailure) -> set[int]:
 def _text(error: Exception) -> str:
     # The driver puts the whole answer of the server behind what it says.
     text = " ".join(str(error).split())
-    return text.partition(", full error:")[0][:500]
+    text = text.partition(", full error:")[0]
+    return _COMMAND.sub(r"execute command \1", text)[:500]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -23,6 +24,16 @@ _NOT_OURS = (errors.UndefinedTable, errors.UndefinedColumn, errors.InvalidSchema
 #: The server ended a transaction that took too long, and nothing of it is there. Not every version
 #: of the driver has a name for them.
 _STOOD_STILL = {"25P03", "25P04"}
+#: What libpq and the server say of options that cannot be. While connecting, there is no code.
+_WRONG_OPTION = re.compile(
+    r"""invalid\ "?\w+"?\ value | invalid\ port\ number | could\ not\ match\ \d+\ port
+    | definition\ of\ service | may\ not\ be\ used\ with
+    | FATAL:.*(invalid\ value\ for | unrecognized\ configuration | invalid\ command-line)
+    | FATAL:.*requires\ a\ value
+    """,
+    re.VERBOSE,
+)
+_NO_TLS = "server does not support SSL"
 #: What an operator can look at, for errors that may pass.
 _PASSING: dict[type[psycopg.Error], str] = {
     PoolTimeout: "all connections of this process are in use; is a transaction stuck?",
@@ -49,8 +60,11 @@ def translated(error: Exception, place: str) -> AflError | Exception:
     if isinstance(error, _NOT_OURS):
         return ConfigurationError(
             f"{place} has no such tables ({_text(error)}); run `afl migrate`, and if the URL names "
-            "a schema (search_path), create it first"
+            "a schema (search_path), create it first. Who has no right to look into a schema sees "
+            "none of its tables: GRANT USAGE ON SCHEMA … TO the user"
         )
+    if (mistake := _mistake_of_url(error)) is not None:
+        return ConfigurationError(f"{place}: {mistake} ({_text(error)})")
     if isinstance(error, errors.UniqueViolation):
         return Conflict(f"already there: {_text(error)}")
     if isinstance(error, errors.InFailedSqlTransaction):
@@ -90,6 +104,18 @@ def _is_refusal(error: Exception) -> bool:
         or "pg_hba.conf" in text
         or ("FATAL" in text and "does not exist" in text)
     )
+
+
+def _mistake_of_url(error: Exception) -> str | None:
+    """What has to be changed before anybody can connect."""
+    if not isinstance(error, psycopg.OperationalError) or error.sqlstate is not None:
+        return None
+    text = _text(error)
+    if _NO_TLS in text:
+        return "it offers no TLS, and sslmode asks for it; turn TLS on there, or change sslmode"
+    if _WRONG_OPTION.search(text):
+        return "an option of the URL, or a variable such as PGSSLMODE, has a value that cannot be"
+    return None
 
 
 def _text(error: Exception) -> str:

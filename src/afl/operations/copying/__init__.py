@@ -5,6 +5,7 @@
 - **Everything is read back** and compared. What differs is an error that names it.
 - **Work comes last.** Tasks that can be claimed are written when all else is there: nobody begins
   a run that is there in part.
+- **Nothing is mixed.** A place that has anything of its own is refused.
 - **A place takes one copy.** Its lock stays for ever when the copy is complete, so that a second
   one cannot bring back what was done meanwhile.
 """

@@ -3,49 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
 
 from afl.clock import SYSTEM_CLOCK
-from afl.db.plain import PlainRows
-from afl.errors import ConfigurationError, StoreError, UsageError
-from afl.mailbox.moving import messages_at
+from afl.errors import StoreError, UsageError
 from afl.operations.copying.catalog import copy_catalog
+from afl.operations.copying.ends import End, opened
 from afl.operations.copying.listing import standing
-from afl.operations.copying.place import (
-    CopyLock,
-    refuse_busy,
-    refuse_memory,
-    refuse_others,
-    refuse_same_place,
-)
+from afl.operations.copying.own import refuse_own
+from afl.operations.copying.place import CopyLock, refuse_busy, refuse_memory, refuse_same_place
 from afl.operations.copying.progress import CopyReport, Nobody, Pace, Part, PartReport, Watcher
 from afl.operations.copying.rows import copy_rows
 from afl.operations.copying.runs import RunCopy
 from afl.operations.copying.tasks import TaskCopy
-from afl.operations.copying.turns import copy_turns, turns_in_hand
+from afl.operations.copying.turns import copy_turns
 from afl.runtime.persistence import PersistenceAPI
-from afl.turns.idempotency.moving import keys_at
-from afl.turns.opening import open_turns
 from afl.turns.stored import StoredTurns
 
 #: How long the lock of a copy that was killed keeps others away.
 LEASE_MS = 15_000
-
-
-@dataclass(frozen=True)
-class _Place:
-    """All that is kept at one URL."""
-
-    store: PersistenceAPI
-    #: None where no turns can be kept.
-    turns: StoredTurns | None
-    messages: list[PlainRows]
-    keys: list[PlainRows]
-
-    @property
-    def turns_in_hand(self) -> list[str]:
-        return [] if self.turns is None else turns_in_hand(self.turns)
 
 
 def copy_all(
@@ -64,7 +40,7 @@ def copy_all(
     """
     refuse_memory(source_url, target_url)
     refuse_same_place(source, target)
-    with _opened(source, source_url) as here, _opened(target, target_url) as there:
+    with opened(source, source_url) as here, opened(target, target_url) as there:
         refuse_busy(source, "source", here.turns_in_hand)
         refuse_busy(target, "destination", there.turns_in_hand)
         with _locked(target, lease_ms) as lock:
@@ -72,25 +48,6 @@ def copy_all(
             report = CopyReport(tuple(_copied(here, there, pace)))
             lock.complete()
     return report
-
-
-@contextmanager
-def _opened(store: PersistenceAPI, url: str) -> Iterator[_Place]:
-    with ExitStack() as stack:
-        turns = _open_turns(url)
-        if turns is not None:
-            stack.enter_context(closing(turns))
-        messages = stack.enter_context(messages_at(url))
-        yield _Place(store, turns, messages, stack.enter_context(keys_at(url)))
-
-
-def _open_turns(url: str) -> StoredTurns | None:
-    try:
-        found = open_turns(url)
-    except ConfigurationError:
-        return None  # the store is open, so the URL is right: turns cannot be kept there
-    assert isinstance(found, StoredTurns)
-    return found
 
 
 @contextmanager
@@ -105,9 +62,9 @@ def _locked(target: PersistenceAPI, lease_ms: int) -> Iterator[CopyLock]:
         raise
 
 
-def _copied(here: _Place, there: _Place, pace: Pace) -> Iterator[PartReport]:
+def _copied(here: End, there: End, pace: Pace) -> Iterator[PartReport]:
     before = standing(here.store)
-    refuse_others(there.store, before.runs)
+    refuse_own(there, here, before.runs)
     yield from copy_catalog(here.store, there.store, pace)
     tasks = TaskCopy(here.store, there.store, pace)
     runs = RunCopy(here.store, there.store, tasks, pace)

@@ -1,16 +1,17 @@
-"""Between which stores a copy may go: two that are not the same, both quiet, nothing else there."""
+"""Between which stores a copy may go: two that are not the same, and both quiet."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from afl.clock import Clock
 from afl.errors import UsageError
 from afl.ids import new_id
-from afl.operations.copying.listing import Head, heads
-from afl.operations.fleet import is_alive
+from afl.operations.fleet import is_alive, view
 from afl.runtime.claims import lease_holds
-from afl.runtime.entities import LockMetaData, TaskState
+from afl.runtime.entities import LockMetaData, ServerDefinition, TaskState
+from afl.runtime.fleet import MISSED_BEATS
 from afl.runtime.persistence import PersistenceAPI
 
 #: Of the lock of a destination: while a copy goes on, and for ever after it.
@@ -43,13 +44,13 @@ def refuse_same_place(source: PersistenceAPI, target: PersistenceAPI) -> None:
 def refuse_busy(store: PersistenceAPI, which: str, turns: Sequence[str] = ()) -> None:
     """Raise UsageError while somebody works there."""
     now = store.now_ms()
-    alive = [
-        each.server_name or each.uuid for each in store.get_all_servers() if is_alive(each, now)
-    ]
+    alive = [each for each in store.get_all_servers() if is_alive(each, now)]
     if alive:
         raise UsageError(
-            f"the {which} is in use by {_some(alive)}; a copy needs quiet stores: stop all workers "
-            "and services on it (`afl servers list` shows them), then copy"
+            f"the {which} is in use by {_some(_processes(alive))}; a copy needs quiet stores: stop "
+            "all workers and services on it (`afl servers list` shows them), then copy. One that "
+            f"was killed is taken for alive until it has missed {MISSED_BEATS} beats: if nobody "
+            f"else is there, that is in {_silent_in_s(alive, now)} s"
         )
     running = store.get_tasks_by_state(TaskState.RUNNING, _ALL)
     held = [each.uuid for each in running if lease_holds(each, now)]
@@ -61,24 +62,26 @@ def refuse_busy(store: PersistenceAPI, which: str, turns: Sequence[str] = ()) ->
         )
 
 
+def _processes(servers: Sequence[ServerDefinition]) -> list[str]:
+    """Each once, however many servers it has: one for each kind of work that it does."""
+    places = ((each.host, each.manager, each.pid or each.uuid) for each in servers)
+    return list(dict(zip(places, map(_process, servers), strict=True)).values())
+
+
+def _process(server: ServerDefinition) -> str:
+    if server.pid:
+        return f"process {server.pid} on {server.host}"
+    return server.server_name or server.uuid
+
+
+def _silent_in_s(servers: Sequence[ServerDefinition], now: int) -> int:
+    """When all of them are taken for dead, if none of them beats any more."""
+    views = [view(each, now) for each in servers]
+    return math.ceil(max(MISSED_BEATS * each.beat_s - each.beat_age_s for each in views)) + 1
+
+
 def _some(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
-
-
-def refuse_others(target: PersistenceAPI, wanted: Sequence[Head]) -> None:
-    """Raise UsageError if the destination has other runs than these, or has gone on with them."""
-    known = {each.uuid: each.version for each in wanted}
-    for each in heads(target):
-        if each.uuid not in known:
-            raise UsageError(
-                f"the destination has runs of its own, such as {each.workflow_id}; copy into an "
-                "empty database"
-            )
-        if each.version != known[each.uuid]:
-            raise UsageError(
-                f"run {each.workflow_id} has gone on since it was copied; copy into an empty "
-                "database"
-            )
 
 
 class CopyLock:

@@ -48,15 +48,17 @@ class MongoStore(
 
     `connection_string` is `mongodb://user:password@host:27017`; without one, a server on this
     machine. A database that it names counts unless `database_name` is another one than `afl`.
-    `client` is used in place of a connection of the store's own, and is not closed with it.
+    `client` is used in place of a connection of the store's own, and is not closed with it. A read
+    preference of either does not count: all questions go to the primary.
     `create_indexes=False` leaves collections and indexes to somebody who may make them. `owner` is
     who claims tasks and holds locks where nobody else is named; a fresh id unless it is given.
     `clock` counts how long waits last, and `told` is the time in place of the server's: both are
     for tests.
 
     Decisions of a process that wait together share a transaction. Raises ConfigurationError for
-    a URL that cannot be and for a server that is no replica set, StoreUnavailable while nobody
-    answers there, and NewerSchema for collections that only a newer afl understands.
+    a URL, a name or a client that cannot be and for a server that is no replica set,
+    StoreUnavailable while nobody answers there, and NewerSchema for collections that only a newer
+    afl understands.
     """
 
     _steps, _events, _lists = steps, events, lists
@@ -85,6 +87,7 @@ class MongoStore(
 
     @classmethod
     def from_config(cls, config: MongoSettings, **options: Any) -> MongoStore:
+        """From a `MongoDBConfig`, or anything of its shape; `options` are those of the store."""
         return cls(config.connection_string(), config.database, **options)
 
     def decide(self, decision: Decision[T]) -> T:

@@ -97,6 +97,24 @@ def test_settings_open_it(url: str) -> None:
         assert store.get_all_tasks() == []
 
 
+def test_without_arguments_it_is_the_usual_database_of_this_machine(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("afl.runtime.mongo_store.store.DEFAULT_URL", url)
+    with MongoStore() as store:
+        assert store.database.place == f"{url}/afl"
+        add_tasks(store, new_task())
+        assert len(store.get_all_tasks()) == 1
+
+
+def test_another_spelling_of_a_database_that_is_there_is_refused(url: str) -> None:
+    with (
+        MongoStore(url),
+        pytest.raises(ConfigurationError, match="upper and lower case"),
+    ):
+        MongoStore(url, "AFL")
+
+
 def test_a_client_of_the_caller_stays_open(url: str) -> None:
     client = client_of(url)
     with MongoStore(client=client) as store:
