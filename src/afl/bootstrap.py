@@ -5,7 +5,7 @@ The only module that knows concrete stores. Each is imported when it is wanted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from afl.backoff import parse_duration
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from afl.runtime.evaluator import Evaluator
     from afl.runtime.lifecycle import LoopGroup, Runnable
     from afl.runtime.persistence import PersistenceAPI
+    from afl.runtime.registry_runner import RegistryRunnerConfig
 
 _SCHEMES = ("memory", "sqlite", "postgresql", "postgres", "mongodb", "mongodb+srv")
 _FORMS = (
@@ -112,17 +113,25 @@ def log_events() -> Callable[[], None]:
     return telemetry.subscribe(write)
 
 
-def worker_group(store: PersistenceAPI, config: Config, sources: Sequence[str] = ()) -> LoopGroup:
-    """A worker as the settings want it: handlers that are registered in the store, and those that
-    the modules or files of `sources` list or mark.
+def worker_group(
+    store: PersistenceAPI,
+    config: Config,
+    sources: Sequence[str] = (),
+    *,
+    functions: Mapping[str, Callable[..., Any]] | None = None,
+) -> LoopGroup:
+    """A worker as the settings want it: handlers that are registered in the store, those that the
+    modules or files of `sources` list or mark, and `functions`, by their facets.
 
-    Raises ConfigurationError without a drain deadline, and UsageError if a source has no handlers.
+    Raises ConfigurationError without a drain deadline, and UsageError if the sources have no
+    handlers.
     """
     from afl.runtime.dependencies import store_dependency
     from afl.runtime.lifecycle import LoopGroup
 
     options = worker_options(config)
-    loops = [*worker_loops(store, config, sources), retention_loop(store, config)]
+    workers = worker_loops(store, config, sources, functions=functions)
+    loops = [*workers, retention_loop(store, config)]
     return LoopGroup(loops, dependencies=[store_dependency(store)], **options)
 
 
@@ -153,15 +162,44 @@ def _reserve(deadline_s: float) -> float:
 
 
 def worker_loops(
-    store: PersistenceAPI, config: Config, sources: Sequence[str] = ()
+    store: PersistenceAPI,
+    config: Config,
+    sources: Sequence[str] = (),
+    *,
+    functions: Mapping[str, Callable[..., Any]] | None = None,
 ) -> list[Runnable]:
-    """What does the tasks of a store: handlers that are registered there, and those of `sources`.
-    Raises UsageError if a source has none."""
-    engine = evaluator(store, config)
-    loops: list[Runnable] = [_registry_runner(store, engine, config)]
-    if sources:
-        loops.append(_poller(store, engine, config, sources))
-    return loops
+    """What does the tasks of a store: handlers that are registered there, those of `sources`, and
+    `functions`. One loop does them all, so that topics, concurrency and what an operator asks for
+    hold for the whole of it. Raises UsageError if the sources have no handlers."""
+    from afl.runtime.registrations import RegistrationLoader, allowed_places
+    from afl.runtime.registry_runner import RegistryRunner
+
+    runner = RegistryRunner(
+        store,
+        evaluator(store, config),
+        _worker_config(config),
+        loader=RegistrationLoader(allowed_places(config.handlers.paths)),
+        functions={**worker_functions(sources), **(functions or {})},
+    )
+    return [runner]
+
+
+def worker_functions(sources: Sequence[str]) -> dict[str, Callable[..., Any]]:
+    """What the modules or files list or mark, by the facets that it serves. Raises UsageError if
+    that is nothing, although there are sources."""
+    if not sources:
+        return {}
+    from afl.runtime.loading import load_handlers
+
+    # No program is known here, so only names that the sources themselves say can be served.
+    table = load_handlers(sources, ())
+    handlers = [handler for each in table.names() if (handler := table.handler_for(each))]
+    if not handlers:
+        raise UsageError(
+            f"{', '.join(sources)}: no handlers are listed in HANDLERS or marked with "
+            "@afl.handler; a worker does not guess them from the names of functions"
+        )
+    return {each.facet: each.call for each in handlers}
 
 
 def retention_loop(store: PersistenceAPI, config: Config) -> Runnable:
@@ -171,40 +209,13 @@ def retention_loop(store: PersistenceAPI, config: Config) -> Runnable:
     return RetentionLoop(store, config.retention.runs)
 
 
-def _registry_runner(store: PersistenceAPI, engine: Evaluator, config: Config) -> Runnable:
-    from afl.runtime.registrations import RegistrationLoader, allowed_places
-    from afl.runtime.registry_runner import RegistryRunner, RegistryRunnerConfig
+def _worker_config(config: Config) -> RegistryRunnerConfig:
+    from afl.runtime.registry_runner import RegistryRunnerConfig
 
-    options = RegistryRunnerConfig(topics=list(config.worker.topics), **_worker_options(config))
-    loader = RegistrationLoader(allowed_places(config.handlers.paths))
-    return RegistryRunner(store, engine, options, loader=loader)
-
-
-def _poller(
-    store: PersistenceAPI, engine: Evaluator, config: Config, sources: Sequence[str]
-) -> Runnable:
-    from afl.runtime.agent_poller import AgentPoller, AgentPollerConfig
-    from afl.runtime.loading import load_handlers
-
-    # No program is known here, so only names that the sources themselves say can be served.
-    table = load_handlers(sources, ())
-    if not table.names():
-        raise UsageError(
-            f"{', '.join(sources)}: no handlers are listed in HANDLERS or marked with "
-            "@afl.handler; a worker does not guess them from the names of functions"
-        )
-    poller = AgentPoller(store, engine, AgentPollerConfig(**_worker_options(config)))
-    for name in table.names():
-        handler = table.handler_for(name)
-        assert handler is not None
-        poller.register(name, handler.call)
-    return poller
-
-
-def _worker_options(config: Config) -> dict[str, Any]:
     given = config.worker
-    return {
-        "task_list": given.task_list,
-        "max_concurrent": given.concurrency,
-        "lease_ms": round(parse_duration(given.lease) * 1000),
-    }
+    return RegistryRunnerConfig(
+        topics=list(given.topics),
+        task_list=given.task_list,
+        max_concurrent=given.concurrency,
+        lease_ms=round(parse_duration(given.lease) * 1000),
+    )

@@ -220,11 +220,61 @@ def test_handlers_of_a_module_are_served_without_registration(
     command: Command, store: PersistenceAPI
 ) -> None:
     store.delete_handler_registration("t.Work")
-    with worker(command, "--handlers", "shop/handlers.py", "--concurrency", "2"):
+    with worker(command, "--handlers", "shop/handlers.py"):
         run = submit(command, 5)
         assert ended(store, run, command) == RunnerState.COMPLETED
-        served = {each.service_name: each.handlers for each in store.get_all_servers()}
-    assert served["afl-agent"] == ["t.Work"]
+        # One record for one process: who asks it to drain asks for all that it does.
+        [server] = store.get_all_servers()
+    assert server.handlers == ["t.Work"]
+
+
+def test_concurrency_counts_all_that_a_worker_does(command: Command, store: PersistenceAPI) -> None:
+    text = HANDLERS.replace('"t.Work"', '"t.Other"')
+    command.write("shop/others.py", text)
+    command.write("others.afl", PROGRAM.replace("Work", "Other"))
+    options = ("--handlers", "shop/others.py", "--concurrency", "1")
+    with worker(command, *options):
+        first = submit(command, 1)
+        wait_until_begun(command)
+        done = command("submit", "others.afl", "--input", "n=5")
+        assert done.code == 0, done.err
+        second = WorkflowId(done.out.strip())
+        assert not store.wait_for_run(second, 0.5)
+        [waiting] = store.get_tasks_by_runner(second)
+        assert (waiting.state, waiting.deliveries) == (TaskState.PENDING, 0)
+        let_go(command)
+        for run in (first, second):
+            assert ended(store, run, command) == RunnerState.COMPLETED
+
+
+def test_what_is_named_to_a_worker_goes_before_what_is_registered(
+    command: Command, store: PersistenceAPI
+) -> None:
+    command.write("own.py", "HANDLERS = {'t.Work': lambda payload: {'n': 100}}\n")
+    with worker(command, "--handlers", "own.py"):
+        done = command("submit", "program.afl", "--input", "n=5", "--wait")
+    assert (done.code, done.out) == (0, "n  100\n")
+
+
+def test_topics_hold_for_the_handlers_of_a_module(command: Command, store: PersistenceAPI) -> None:
+    store.delete_handler_registration("t.Work")
+    with worker(command, "--handlers", "shop/handlers.py", "--topics", "other.*"):
+        run = submit(command, 5)
+        assert not store.wait_for_run(run, 0.5)
+        [server] = store.get_all_servers()
+        assert (server.handlers, server.topics) == ([], ["other.*"])
+
+
+def test_a_worker_is_told_where_registered_handlers_may_be(
+    command: Command, store: PersistenceAPI, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    path = elsewhere / "trusted.py"
+    path.write_text("def handle(payload): return {'n': payload['n']}\n", encoding="utf-8")
+    store.register_handler("t.Work", path.as_uri())
+    with worker(command, "--handler-path", str(elsewhere)):
+        done = command("submit", "program.afl", "--input", "n=5", "--wait")
+    assert (done.code, done.out) == (0, "n  6\n")
 
 
 def test_a_worker_serves_its_topics_and_its_task_list(
@@ -286,8 +336,9 @@ def test_a_wrong_setting_starts_nothing(command: Command, args: list[str], probl
     assert problem in done.err
 
 
-def test_who_is_refused_has_made_no_database(command: Command) -> None:
-    assert command("worker").code == 2
+@pytest.mark.parametrize("args", [[], ["--drain-deadline", "5s", "--handlers", "gone.py"]])
+def test_who_is_refused_has_made_no_database(command: Command, args: list[str]) -> None:
+    assert command("worker", *args).code == 2
     assert list(command.folder.glob("*.db*")) == []
 
 

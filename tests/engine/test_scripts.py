@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
 from tests.engine.programs import compiled
 
 from afl.clock import FakeClock
@@ -108,3 +109,17 @@ def test_who_waits_for_a_run_finds_all_of_its_scripts_done(any_store: Persistenc
     evaluator.complete_task(task, {"sum": 2})
     assert done == ["one"] * 3
     assert evaluator.result(run_id).outputs == {"a": 5}
+
+
+def test_a_run_is_accepted_although_its_script_cannot_be_started_now(
+    any_store: PersistenceAPI, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError("no space left on device")
+
+    evaluator = Evaluator(any_store, scripts=ScriptExecutor())
+    with monkeypatch.context() as patch:
+        patch.setattr("subprocess.Popen", full)
+        run_id = evaluator.submit(compiled(TEXT), "W")
+    clock.advance(60)
+    assert evaluator.resume(run_id).outputs == {"a": 2, "b": 3}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from functools import partial
 from string import ascii_lowercase
 from typing import Any
@@ -26,6 +26,7 @@ from afl.db.postgres import (
 from afl.db.postgres.errors import refusing
 from afl.db.postgres.news import Channels, Ear, channel_of
 from afl.db.postgres.text import topic_of
+from afl.db.postgres.wire import Connection
 from afl.errors import (
     ConfigurationError,
     Conflict,
@@ -46,6 +47,7 @@ THIRD = Migration(3, "one thing", ("INSERT INTO thing VALUES (1, 'first')",))
 
 _ADD = "INSERT INTO thing DEFAULT VALUES"
 _WAIT_NO_MORE = "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+_NAMED = "FROM pg_stat_activity WHERE application_name = %s"
 _WAITING_FOR_COPIES = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
 
 
@@ -192,6 +194,84 @@ def test_a_pool_that_is_used_up_makes_callers_wait(url: str, opened: Opened, sta
     start(lambda: answers.extend(database.query("SELECT 1")))
     may_end.set()
     until(lambda: answers == [(1,)])
+
+
+@pytest.fixture
+def things(url: str) -> Iterator[psycopg.Connection[Any]]:
+    """An operator on the database, and a table that somebody else may change."""
+    with psycopg.connect(url, autocommit=True) as operator:
+        operator.execute("CREATE TABLE thing (id serial PRIMARY KEY, name text)")
+        yield operator
+
+
+def _held(database: PostgresDatabase, count: int, ask: Callable[[Connection], object]) -> None:
+    """Let each of so many connections of the pool do something."""
+    with ExitStack() as stack:
+        for each in [stack.enter_context(database.connection()) for _ in range(count)]:
+            ask(each)
+
+
+def test_tables_that_change_below_prepared_statements_disturb_nobody(
+    url: str, things: psycopg.Connection[Any], opened: Opened
+) -> None:
+    """As in a migration, while older programs work: each connection has to notice."""
+    database: PostgresDatabase = opened(open_postgres(url))
+    ask = "SELECT * FROM thing"
+    _held(database, 10, lambda each: each.ask([(ask, ())]))
+    things.execute("ALTER TABLE thing ADD COLUMN more text")
+    assert database.query(ask) == []
+    things.execute("ALTER TABLE thing DROP COLUMN more")
+    assert database.write(lambda tx: tx.query_all(ask)) == []
+
+
+def test_prepared_statements_that_are_gone_disturb_nobody(
+    url: str, things: psycopg.Connection[Any], opened: Opened
+) -> None:
+    """Some proxies between us and the server drop them."""
+    database: PostgresDatabase = opened(open_postgres(url))
+    add, told = "INSERT INTO thing DEFAULT VALUES", threading.Event()
+    opened(ExitStack()).callback(database.bell.attend("work:default", told.set))
+    database.transact(lambda cursor: cursor.execute(add), "work:default")
+    _held(database, 1, lambda each: each.execute("DISCARD ALL"))
+    database.transact(lambda cursor: cursor.execute(add), "work:default")  # this is not announced
+    told.clear()
+    database.transact(lambda cursor: cursor.execute(add), "work:default")
+    assert told.wait(PATIENCE_S)
+
+
+def test_a_connection_to_what_has_become_a_replica_is_given_up(opened: Opened) -> None:
+    """The address may lead to a new primary by now."""
+    with PostgresServer() as server, psycopg.connect(server.url, autocommit=True) as operator:
+        operator.execute("CREATE TABLE thing (id serial PRIMARY KEY)")
+        operator.execute("ALTER SYSTEM SET default_transaction_read_only = on")
+        operator.execute("SELECT pg_reload_conf()")
+        database: PostgresDatabase = opened(open_postgres(server.url))
+        until(lambda: database.query("SHOW default_transaction_read_only") == [("on",)])
+        ways: list[Callable[[], object]] = [
+            lambda: database.query(_ADD),
+            lambda: database.write(lambda tx: tx.execute(_ADD)),
+            lambda: database.transact(lambda cursor: cursor.execute(_ADD)),
+        ]
+        for write in ways:
+            before = database.query("SELECT pg_backend_pid()")
+            with pytest.raises(StoreUnavailable, match="a new primary may be coming"):
+                write()
+            assert database.query("SELECT pg_backend_pid()") != before
+
+
+def test_who_calls_after_a_restart_waits_for_no_connection_that_is_lost(
+    url: str, things: psycopg.Connection[Any], opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = new_id()
+    database: PostgresDatabase = opened(open_postgres(f"{url}&application_name={name}"))
+    _held(database, 10, lambda each: each.ask([("SELECT 1", ())]))
+    things.execute(f"SELECT pg_terminate_backend(pid) {_NAMED}".encode(), (name,))
+    count = f"SELECT count(*) {_NAMED}".encode()
+    until(lambda: things.execute(count, (name,)).fetchone() == (0,))
+    pauses: list[float] = []
+    monkeypatch.setattr("psycopg_pool.pool.sleep", pauses.append)
+    assert database.query("SELECT 1") == [(1,)]
+    assert pauses == []
 
 
 def test_an_announcement_wakes_who_waits_for_its_topic(

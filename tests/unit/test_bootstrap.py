@@ -9,12 +9,11 @@ import pytest
 from tests.lifecycle.loops import IdleLoop
 
 import afl
-from afl.bootstrap import evaluator, group_options, open_store, worker_group
+from afl.bootstrap import evaluator, group_options, open_store, worker_functions, worker_group
 from afl.config import Config, load_config
 from afl.errors import ConfigurationError, UsageError
 from afl.operations.retention import RetentionLoop
 from afl.runtime import tracing
-from afl.runtime.agent_poller import AgentPoller
 from afl.runtime.lifecycle import LoopGroup
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.persistence import PersistenceAPI
@@ -148,9 +147,23 @@ def test_a_worker_serves_what_modules_list_or_mark(tmp_path: Path) -> None:
     source = tmp_path / "listed.py"
     source.write_text("HANDLERS = {'t.A': print}\n")
     group = worker_group(open_store("memory:"), worker_config(tmp_path), [str(source)])
-    _, poller, _ = group.loops
-    assert isinstance(poller, AgentPoller)
-    assert poller.registered_names() == ["t.A"]
+    # One loop, whose settings hold for all that it does.
+    runner, retention = group.loops
+    assert isinstance(runner, RegistryRunner)
+    assert isinstance(retention, RetentionLoop)
+    assert runner.registered_names() == ["t.A"]
+
+
+def test_a_worker_serves_functions_that_are_loaded_already(tmp_path: Path) -> None:
+    source = tmp_path / "listed.py"
+    source.write_text("HANDLERS = {'t.A': print, 'u.A': print}\n")
+    config = worker_config(tmp_path, AFL_WORKER_TOPICS="t.*")
+    functions = worker_functions([str(source)])
+    assert functions == {"t.A": print, "u.A": print}
+    runner = worker_group(open_store("memory:"), config, functions=functions).loops[0]
+    assert isinstance(runner, RegistryRunner)
+    assert runner.registered_names() == ["t.A"]
+    assert worker_functions([]) == {}
 
 
 def test_a_module_that_lists_nothing_is_refused(tmp_path: Path) -> None:

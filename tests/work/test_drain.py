@@ -11,7 +11,7 @@ from tests.work.running import PATIENCE_S, Gate, Running, eventually
 from tests.work.test_processes import is_alive
 
 from afl.clock import FakeClock
-from afl.errors import StoreClosed
+from afl.errors import StoreClosed, StoreUnavailable
 from afl.work import run
 from afl.work.attempts import Attempt
 from afl.work.consumer import Consumer, Options
@@ -225,6 +225,25 @@ def test_an_outage_during_the_drain_is_waited_for() -> None:
         running.join()
     assert box.end_of("runs") == End("done", "done")
     assert box.waiting() == ["waits"]
+
+
+def test_what_cannot_be_given_back_while_a_drain_goes_on_is_tried_again_soon() -> None:
+    """And not only when the time of the drain is over: nobody else can have it until then."""
+    box, gate = Box(), Gate()
+    box.put("runs", gate)
+    box.put("ends", then=["next"])
+    box.put("next", is_held=True)
+    box.is_slow = True
+    with Running(Consumer(box, Options(concurrency=2))) as running:
+        gate.wait_for_begin()
+        eventually(lambda: box.unsettled)
+        running.stop.set()
+        eventually(lambda: not box.is_waited_for)
+        box.faults["release"] = StoreUnavailable("away for a moment")
+        box.settle()
+        eventually(lambda: "next" in box.waiting())
+        box.is_slow = False
+        gate.may_end.set()
 
 
 def test_an_outage_until_the_end_does_not_keep_it_from_ending(

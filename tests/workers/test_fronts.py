@@ -282,6 +282,84 @@ def test_a_runner_does_registered_tasks_and_ends_when_told(
     assert "run_ended" in {each["event"] for each in logged}
 
 
+def status(port: int) -> dict[str, Any]:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/status") as answer:
+        found: dict[str, Any] = json.load(answer)
+    return found
+
+
+def test_a_runner_is_what_its_options_say(file_shop: Shop, start: Any, folder: Path) -> None:
+    (folder / "trusted").mkdir()
+    shutil.copy(ROOT / "tests/workers/scales.py", folder / "trusted")
+    (folder / "own.toml").write_text('[handlers]\npaths = ["trusted"]\n', encoding="utf-8")
+    for facet, name in (("shop.Weigh", "weigh"), ("shop.Pack", "pack")):
+        uri = (folder / "trusted/scales.py").as_uri()
+        file_shop.store.register_handler(facet, uri, name)
+    start(
+        *("--config", str(folder / "own.toml"), "--registry"),
+        *("--server-group", "night", "--service-name", "scales", "--server-name", "cellar"),
+        *("--topics", "shop.W*", "other.*", "--task-list", "heavy"),
+        *("--poll-interval", "700", "--max-concurrent", "3"),
+    )
+    eventually(lambda: set(servers(file_shop)) == {"scales", "scales-registry"})
+    for each in servers(file_shop).values():
+        assert (each.server_group, each.server_name) == ("night", "cellar")
+        assert (each.topics, each.task_list) == (["shop.W*", "other.*"], "heavy")
+    eventually(lambda: servers(file_shop)["scales-registry"].state == ServerState.RUNNING)
+    [port] = {each.http_port for each in servers(file_shop).values()}
+    config = status(port)["config"]
+    assert (config["poll_interval_ms"], config["max_concurrent"]) == (700, 3)
+    run = file_shop.weigh_all("a", task_list="heavy")
+    assert file_shop.outputs(run) == {"grams": [100]}
+    sent = file_shop.send(task_list="heavy")
+    eventually(lambda: [each.name for each in file_shop.tasks(sent)].count("shop.Pack"))
+    [left] = [each for each in file_shop.tasks(sent) if each.name == "shop.Pack"]
+    assert left.state == TaskState.PENDING
+    assert file_shop.task(file_shop.weigh_all("a")).state == TaskState.PENDING
+
+
+#: Its import ends as soon as somebody opens the pipe beside it.
+SLOW = """
+from pathlib import Path
+
+(Path(__file__).parent / "go").open("r").close()
+
+
+def weigh(payload):
+    return {"grams": 1}
+"""
+
+
+def why_unready(url: str) -> list[str]:
+    try:
+        with urllib.request.urlopen(url) as answer:
+            reasons: list[str] = json.load(answer)["reasons"]
+    except urllib.error.HTTPError as refused:
+        with refused:
+            reasons = json.load(refused)["reasons"]
+    return reasons
+
+
+def test_a_runner_is_ready_when_its_registered_handlers_are(
+    file_shop: Shop, start: Any, folder: Path
+) -> None:
+    (folder / "slow.py").write_text(SLOW, encoding="utf-8")
+    (folder / "own.toml").write_text('[handlers]\npaths = ["."]\n', encoding="utf-8")
+    os.mkfifo(folder / "go")
+    file_shop.store.register_handler("shop.Weigh", (folder / "slow.py").as_uri(), "weigh")
+    runner = start("--registry", "--config", str(folder / "own.toml"))
+    port = running_server(file_shop, runner.process.pid).http_port
+    url = f"http://127.0.0.1:{port}/health/ready"
+    waits = "afl-runner-registry: starting: what it needs is being loaded"
+    eventually(lambda: why_unready(url) == [waits])
+    (folder / "go").open("w").close()
+    eventually(lambda: servers(file_shop)["afl-runner-registry"].state == ServerState.RUNNING)
+    assert file_shop.outputs(file_shop.weigh_all("a")) == {"grams": [1]}
+    eventually(lambda: why_unready(url) == [])
+    done = {"shop.Weigh": {"handled": 1, "not_handled": 0}}
+    eventually(lambda: status(port)["handled"] == done)
+
+
 def test_a_runner_that_was_killed_is_reported_by_the_next_one(file_shop: Shop, start: Any) -> None:
     killed = start()
     lost = running_server(file_shop, killed.process.pid)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from afl.cli.common import OK, Library, Store, compiled, service_settings, store_of
-from afl.cli.running import leave, run_group
+from afl.cli.running import ending_in_time, run_group
 
 if TYPE_CHECKING:
     from afl.config import Config
@@ -85,6 +85,7 @@ def _served(
     programs = [compiled(config, paths)] if paths else []
     tokens, made = _tokens(token_file, place[0])
     with (
+        ending_in_time() as has_ended,
         store_of(config) as store,
         open_desk(config, store, programs=programs, mailboxes=mailboxes) as desk,
     ):
@@ -92,7 +93,7 @@ def _served(
         group = LoopGroup([loop], shutdown_timeout=_DRAIN_S)
         _tell(loop, made)
         code = run_group(group)
-    leave(group, code)
+        has_ended(group, code)
     return code
 
 

@@ -5,19 +5,20 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import typer
 
 from afl.cli.common import OK, PROBLEMS, WRONG_USE
-from afl.clock import SYSTEM_CLOCK
 from afl.collector import collector_rare
 from afl.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from afl.runtime.lifecycle import LoopGroup
 
-#: What the interpreter gets to end by itself, although somebody's threads still run.
+#: What closing gets, and the interpreter, to end by itself although somebody's threads still run.
 _EXIT_S = 3.0
 
 
@@ -35,20 +36,27 @@ def run_group(group: LoopGroup) -> int:
     return OK
 
 
-def leave(group: LoopGroup, code: int) -> None:
-    """Let nothing keep this process: whoever asked for the stop counts on its end."""
-    if group.abandoned:
-        typer.echo(f"Left behind: {', '.join(group.abandoned)}", err=True)
-        _exit_now(code)
+@contextmanager
+def ending_in_time() -> Iterator[Callable[[LoopGroup, int], None]]:
+    """Call what this gives when a group has ended, before anything is closed: whoever asked for the
+    stop counts on the end of this process. A store may not let itself be closed while its server
+    stands still, and Python would wait for threads of handlers without end."""
+    timers: list[threading.Timer] = []
+
+    def has_ended(group: LoopGroup, code: int) -> None:
+        if group.abandoned:
+            typer.echo(f"Left behind: {', '.join(group.abandoned)}", err=True)
+            _exit_now(code)
+        timer = threading.Timer(_EXIT_S, _exit_now, [code])
+        timer.daemon = True
+        timer.start()
+        timers.append(timer)
+
+    yield has_ended
     others = [each for each in threading.enumerate() if each is not threading.main_thread()]
-    if any(not each.daemon for each in others):
-        # Threads of handlers, which Python would wait for without end.
-        threading.Thread(target=_exit_later, args=(code,), daemon=True).start()
-
-
-def _exit_later(code: int) -> None:
-    SYSTEM_CLOCK.sleep(_EXIT_S)
-    _exit_now(code)
+    if all(each.daemon for each in others):
+        for each in timers:
+            each.cancel()
 
 
 def _exit_now(code: int) -> None:

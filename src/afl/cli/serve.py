@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from afl.cli.common import OK, Store, service_settings
-from afl.cli.running import leave, run_group
+from afl.cli.running import ending_in_time, run_group
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -105,13 +105,13 @@ def _served(target: str, config: Config) -> int:
     from afl.serving.loading import load_app
 
     app = load_app(target)
-    with _opener()(app, config) as service:
+    with ending_in_time() as has_ended, _opener()(app, config) as service:
         if config.store.url.startswith("memory:"):
             typer.echo("warning: turns are kept in memory, and die with this process", err=True)
         _tell(app, service)
         with service.shown():
             code = run_group(service.group)
-    leave(service.group, code)
+            has_ended(service.group, code)
     return code
 
 

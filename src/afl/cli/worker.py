@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from afl.cli.common import OK, Store, service_settings, store_of
-from afl.cli.running import leave, run_group
+from afl.cli.running import ending_in_time, run_group
 
 if TYPE_CHECKING:
     from afl.config import Config
@@ -84,7 +84,7 @@ def worker(
 
 def _served(config: Config, sources: list[str]) -> int:
     """Work until the end; the exit code."""
-    from afl.bootstrap import worker_group, worker_options
+    from afl.bootstrap import worker_functions, worker_group, worker_options
     from afl.errors import UsageError
 
     if config.store.url.startswith("memory:"):
@@ -92,9 +92,11 @@ def _served(config: Config, sources: list[str]) -> int:
             "a store in memory is this process's own, so nobody could submit anything; name "
             "another one with --store"
         )
-    worker_options(config)  # whoever is refused has made no database
-    with store_of(config) as store:
-        group = worker_group(store, config, sources)
+    # Whoever is refused has made no database.
+    worker_options(config)
+    functions = worker_functions(sources)
+    with ending_in_time() as has_ended, store_of(config) as store:
+        group = worker_group(store, config, functions=functions)
         code = run_group(group)
-    leave(group, code)
+        has_ended(group, code)
     return code

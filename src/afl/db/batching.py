@@ -141,13 +141,15 @@ class Batching(ABC, Generic[Tx]):
             self._queue.put(request)
         return request.future
 
-    def close(self) -> None:
-        """Write what was submitted, then end. Must not be called on the thread of the batches."""
+    def close(self, timeout: float | None = None) -> bool:
+        """Write what was submitted, then end; False if that took longer, and goes on by itself.
+        Must not be called on the thread of the batches."""
         with self._lock:
             if not self._is_closed:
                 self._is_closed = True
                 self._queue.put(None)
-        self._thread.join()
+        self._thread.join(timeout)
+        return not self._thread.is_alive()
 
     def _was_run_here(self, request: Request[Tx]) -> bool:
         """Run a request on this thread, unless somebody was faster."""

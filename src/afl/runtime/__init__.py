@@ -19,6 +19,7 @@ _EXPORTS = {
     "MemoryStore": "afl.runtime.memory_store",
     "SqliteStore": "afl.runtime.sql_store",
     "PostgresStore": "afl.runtime.postgres_store",
+    "MongoDBConfig": "afl.runtime.mongo_store",
     "MongoStore": "afl.runtime.mongo_store",
     **dict.fromkeys(
         ("PersistenceAPI", "IterationChanges", "View", "Claim"), "afl.runtime.persistence"
@@ -189,6 +190,7 @@ if TYPE_CHECKING:
     from afl.runtime.lifecycle import wait_until as wait_until
     from afl.runtime.memory_store import MemoryStore as MemoryStore
     from afl.runtime.metrics import Metrics as Metrics
+    from afl.runtime.mongo_store import MongoDBConfig as MongoDBConfig
     from afl.runtime.mongo_store import MongoStore as MongoStore
     from afl.runtime.notices import FileTrigger as FileTrigger
     from afl.runtime.notices import Notice as Notice

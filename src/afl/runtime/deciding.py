@@ -205,8 +205,9 @@ class Decisions:
         except StaleFence as lost:
             # Cancelled, or done by somebody else: not the affair of whoever waits here.
             _log.warning("late_result_dropped", task=task.uuid, reason=str(lost))
-        except StoreError as error:
-            # What led to it is committed all the same. Once its lease is over, others do it.
+        except (StoreError, OSError) as error:
+            # What led to it is committed all the same. Once its lease is over, others do it, who
+            # may be able to start a process.
             _log.warning("script_left_to_others", task=task.uuid, error=str(error))
 
     def _follow_once(self, batch: Batch, context: ExecutionContext) -> None:

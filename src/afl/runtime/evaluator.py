@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from afl import telemetry as events
@@ -57,7 +58,7 @@ from afl.runtime.plans import PlanCache
 from afl.runtime.progress import answer, fail, run_agenda
 from afl.runtime.results import ExecutionResult, result_of
 from afl.runtime.retrying import retry as retry_again
-from afl.runtime.script_executor import ScriptExecutor
+from afl.runtime.script_executor import ScriptExecutor, ScriptResult
 from afl.runtime.states import StepState
 from afl.runtime.step import StepDefinition
 from afl.runtime.types import StepId, WorkflowId
@@ -202,12 +203,17 @@ class Evaluator:
         claim: NextClaim | None,
         *,
         is_waited_for: bool,
+        params: dict[str, Any] | None = None,
     ) -> Pending:
         values = json_object(result or {}, f"result of {task.name}")
 
         def act(context: ExecutionContext) -> None:
             stored = self._stored(context, task)
-            self._accept(context, context.require(stored.step_id), stored, values)
+            step = context.require(stored.step_id)
+            if params is not None and not step.is_block:
+                # A script in front of blocks may prepare what they read as `$`.
+                control.change_params(context, step, params)
+            self._accept(context, step, stored, values)
 
         return self._decide_on_task(task, act, claim, is_waited_for=is_waited_for)
 
@@ -232,8 +238,9 @@ class Evaluator:
         error: BaseException | str,
         *,
         retry: RetryPolicy | None = None,
+        claim: NextClaim | None = None,
     ) -> Pending:
-        """Like `fail_task`, but do not wait."""
+        """Like `fail_task`, but do not wait; with `claim`, as `complete_task` does."""
         failure = StepFailure.of(error)
 
         def act(context: ExecutionContext) -> None:
@@ -246,17 +253,20 @@ class Evaluator:
                 stored.failures += 1
                 self._refuse(context, step, stored, failure, TaskState.FAILED)
 
-        return self._decide_on_task(task, act)
+        return self._decide_on_task(task, act, claim)
 
-    def dead_letter_task(self, task: TaskDefinition, reason: str) -> None:
-        """Give a claimed task up: it was delivered too often without an end."""
+    def dead_letter_task(
+        self, task: TaskDefinition, reason: str, *, claim: NextClaim | None = None
+    ) -> list[TaskDefinition]:
+        """Give a claimed task up: it was delivered too often without an end. With `claim`, as
+        `complete_task` does."""
 
         def act(context: ExecutionContext) -> None:
             stored = self._stored(context, task)
             step, failure = context.require(stored.step_id), StepFailure(reason, "DeadLetter")
             self._refuse(context, step, stored, failure, TaskState.DEAD_LETTER)
 
-        self._decide_on_task(task, act).result()
+        return self._decide_on_task(task, act, claim).result()
 
     def discard_task(self, task_id: str, reason: str = "given up by an operator") -> bool:
         """Say that no handler will ever come, or that a failure was seen: the task is IGNORED.
@@ -467,35 +477,42 @@ class Evaluator:
         Where scripts are turned off its step ends in error. Raises StaleFence if the claim was
         lost.
         """
+        if self._scripts is not None:
+            # As long as it may take: nobody renews it meanwhile, and others may have gone before.
+            lease_ms = DEFAULT_LEASE_MS + round(self._scripts.timeout * 1000)
+            claim = Claim(task.uuid, task.fence)
+            if self.persistence.extend_leases([claim], lease_ms) == [False]:
+                raise StaleFence(task.uuid, task.fence, "somebody else has it, or it is over")
+        try:
+            done = self.run_script(task)
+        except StepFailure as failure:
+            self.fail_task(task, failure)
+        else:
+            self.complete_script_later(task, done).result()
+
+    def run_script(self, task: TaskDefinition) -> ScriptResult:
+        """Only run it, for who keeps the claim meanwhile. Raises StepFailure if it fails, and where
+        scripts are turned off; OSError if no process can be started."""
         if self._scripts is None:
-            self.fail_task(task, scripts_are_off())
-            return
-        # As long as it may take: nobody renews it meanwhile, and others may have gone before it.
-        lease_ms = DEFAULT_LEASE_MS + round(self._scripts.timeout * 1000)
-        claim = Claim(task.uuid, task.fence)
-        if self.persistence.extend_leases([claim], lease_ms) == [False]:
-            raise StaleFence(task.uuid, task.fence, "somebody else has it, or it is over")
+            raise scripts_are_off()
         data = task.data or {}
         done = self._scripts.execute(data["code"], data["params"], data["language"])
         if not done.success:
-            self.fail_task(task, StepFailure(done.error or "the script failed", "ScriptError"))
-            return
+            raise StepFailure(done.error or "the script failed", "ScriptError")
         try:
-            result = json_object(done.result, "result of a script")
-            params = json_object(done.params, "parameters of a script")
+            return replace(
+                done,
+                result=json_object(done.result, "result of a script"),
+                params=json_object(done.params, "parameters of a script"),
+            )
         except NotJson as error:
-            self.fail_task(task, StepFailure(str(error), "ScriptError"))
-            return
+            raise StepFailure(str(error), "ScriptError") from error
 
-        def act(context: ExecutionContext) -> None:
-            stored = self._stored(context, task)
-            step = context.require(stored.step_id)
-            if not step.is_block:
-                # A script in front of blocks may prepare what they read as `$`.
-                control.change_params(context, step, params)
-            self._accept(context, step, stored, result)
-
-        self._decide_on_task(task, act).result()
+    def complete_script_later(
+        self, task: TaskDefinition, done: ScriptResult, *, claim: NextClaim | None = None
+    ) -> Pending:
+        """Record what a script gave, as `complete_task_later` does."""
+        return self._completion(task, done.result, claim, is_waited_for=False, params=done.params)
 
     def _do_lapsed_scripts(self, run: RunnerDefinition) -> None:
         """Scripts whose evaluator has died, and those that were asked for while paused."""

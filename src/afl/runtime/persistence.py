@@ -414,6 +414,7 @@ class TaskStore(Protocol):
         owner: str | None = None,
         lease_ms: int = DEFAULT_LEASE_MS,
         is_told: bool = False,
+        is_durable: bool = False,
     ) -> list[TaskDefinition]:
         """Up to `limit` tasks, in one commit: RUNNING, with owner, lease, a grown fence and one
         more delivery.
@@ -428,7 +429,8 @@ class TaskStore(Protocol):
         else to the next claim, and gives nothing of abandoned claims.
 
         A claim outlasts whatever its holder may outlast. A store whose loss of power ends all
-        holders may undo a claim by one, so that the task waits again, until its lease is extended.
+        holders may undo a claim by one, so that the task waits again, until its lease is extended;
+        but never one that is to be `is_durable`.
         """
 
     def extend_leases(

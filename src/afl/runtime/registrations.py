@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
@@ -11,7 +12,7 @@ from types import ModuleType
 from typing import Any, TypeGuard, TypeVar
 
 from afl.backoff import format_duration, parse_duration
-from afl.error_text import kind_of, message_of
+from afl.error_text import kind_of, message_of, with_article
 from afl.errors import AflError, ConfigurationError, UsageError
 from afl.runtime.claims import RetryPolicy
 from afl.runtime.entities import HandlerRegistration, Isolation, OnLost
@@ -24,6 +25,8 @@ E = TypeVar("E", bound=StrEnum)
 _DEFAULT_BACKOFF = "1s"
 #: How long it may take to load a handler.
 LOAD_LIMIT_S = 60.0
+#: The setting `handlers.paths`, as an environment variable.
+_PATHS_VARIABLE = "AFL_HANDLER_PATHS"
 
 
 class HandlerLoadError(UsageError):
@@ -46,14 +49,24 @@ def allowed_places(paths: Iterable[str | Path] = ()) -> list[Path]:
     return [Path.cwd(), *(Path(each) for each in paths)]
 
 
+def usual_places() -> list[Path]:
+    """Where handlers may be loaded from if nobody says: below the working directory, and below the
+    folders of AFL_HANDLER_PATHS."""
+    # Settings are read above this layer, and whoever reads them says what is allowed. A program
+    # that makes its own worker reads none; yet where its code is refused, it is told of this
+    # variable, and so it has to count here, in the spelling that the settings take.
+    listed = [each for each in os.environ.get(_PATHS_VARIABLE, "").split(os.pathsep) if each]
+    return allowed_places(Path(each).expanduser() for each in listed)
+
+
 class RegistrationLoader:
     """Loads the handlers of registrations, each module once. Safe from any thread.
 
-    `allowed` are the folders that code may come from, `allowed_places()` unless they are given.
+    `allowed` are the folders that code may come from, `usual_places()` unless they are given.
     """
 
     def __init__(self, allowed: Sequence[Path] | None = None) -> None:
-        self._places = Places(allowed_places() if allowed is None else allowed)
+        self._places = Places(usual_places() if allowed is None else allowed)
         #: What was loaded, by module URI and checksum.
         self.modules: dict[tuple[str, str], ModuleType] = {}
 
@@ -161,7 +174,8 @@ def _entrypoint(module: ModuleType, registration: HandlerRegistration) -> Any:
     except AttributeError:
         raise UsageError(f"it has no {registration.entrypoint!r}") from None
     if not callable(call):
-        raise UsageError(f"{registration.entrypoint!r} is a {type(call).__name__}, no function")
+        what = with_article(type(call).__name__)
+        raise UsageError(f"{registration.entrypoint!r} is {what}, no function")
     return call
 
 

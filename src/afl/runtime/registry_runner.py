@@ -2,6 +2,9 @@
 
 Registrations that are added, changed, disabled or removed are noticed at once. One that cannot be
 loaded says so in the store and in the log, and nobody else is disturbed by it.
+
+It may have functions of its own beside them, which whoever starts it has named: for one facet, the
+function goes first.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from afl import telemetry
 from afl.backoff import Backoff
 from afl.clock import SYSTEM_CLOCK, Clock, condition_of
 from afl.error_text import text_of
-from afl.errors import StoreClosed, StoreError
+from afl.errors import StoreClosed, StoreError, UsageError
 from afl.log import get_logger
 from afl.runtime.entities import HandlerRegistration, Isolation, OnLost, TaskDefinition
 from afl.runtime.evaluator import Evaluator
@@ -28,6 +31,7 @@ from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.registrations import HandlerLoadError, RegistrationLoader
 from afl.runtime.task_source import Served
 from afl.runtime.worker import DRAIN_TIMEOUT_MS, LEASE_MS, TaskWorker
+from afl.runtime.worker_numbers import require_sound_refresh
 
 _log = get_logger(__name__)
 
@@ -71,7 +75,10 @@ class RegistryRunnerConfig:
 class RegistryRunner(TaskWorker):
     """Does the tasks of all facets that have a registration and fit its topics.
 
-    `loader` says where code may come from; by default, from below the working directory.
+    `loader` says where code may come from; by default, from `usual_places()`. `functions` are
+    facets that it does itself, with functions as `AgentPoller.register` takes them, as far as they
+    fit the topics: what is registered for the same name is left to other workers, and not even
+    loaded here. Raises ConfigurationError for numbers with which it could not work.
     """
 
     def __init__(
@@ -81,9 +88,11 @@ class RegistryRunner(TaskWorker):
         config: RegistryRunnerConfig | None = None,
         *,
         loader: RegistrationLoader | None = None,
+        functions: Mapping[str, Callable[..., Any]] | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self.config = config or RegistryRunnerConfig()
+        require_sound_refresh(self.config.registry_refresh_interval_ms)
         super().__init__(
             persistence, evaluator, self.config, topics=self.config.topics, clock=clock
         )
@@ -91,6 +100,7 @@ class RegistryRunner(TaskWorker):
             persistence,
             loader or RegistrationLoader(),
             self.config.topics,
+            _handlers_of(functions or {}, self.config.topics),
             server_id=self.server_id,
             own_names=self.own_names,
             clock=clock,
@@ -128,8 +138,8 @@ class RegistryRunner(TaskWorker):
         )
 
     def registered_names(self) -> list[str]:
-        """The facets that this worker serves: registered, enabled, among its topics, and not
-        known to be impossible to load."""
+        """The facets that this worker serves: those of its functions, and what is registered,
+        enabled and not known to be impossible to load; all of them among its topics."""
         return self._registry.names()
 
     def poll_once(self) -> int:
@@ -205,13 +215,15 @@ class RegistryRunner(TaskWorker):
 
 
 class Registry:
-    """The registrations that a worker serves, with their handlers. Safe from any thread."""
+    """The registrations that a worker serves, with their handlers, beside functions of its own.
+    Safe from any thread."""
 
     def __init__(
         self,
         store: PersistenceAPI,
         loader: RegistrationLoader,
         topics: Sequence[str],
+        functions: Mapping[str, Handler],
         *,
         server_id: str,
         own_names: Sequence[str],
@@ -219,6 +231,7 @@ class Registry:
     ) -> None:
         self._store = store
         self._topics = topics
+        self._functions = functions
         self._server_id = server_id
         self._own_names = own_names
         self._clock = clock
@@ -230,12 +243,13 @@ class Registry:
         self._refreshed_at = 0.0
         #: Facet → its registration as it was read, and the handler or why there is none.
         self._known: dict[str, tuple[HandlerRegistration, Outcome]] = {}
-        self.served = Served({}, more=own_names)
+        self.served = Served(functions, more=own_names)
 
     def names(self) -> list[str]:
         known = self._known
         failed = {name for name, (_, each) in known.items() if isinstance(each, HandlerLoadError)}
-        return sorted(each.facet_name for each in self._wanted() if each.facet_name not in failed)
+        registered = {each.facet_name for each in self._wanted()}
+        return sorted(registered - failed | self._functions.keys())
 
     @property
     def is_loading(self) -> bool:
@@ -284,7 +298,7 @@ class Registry:
             handlers = self._handlers()
             if handlers == before:
                 return False
-            self.served = Served(handlers, more=self._own_names)
+            self.served = Served({**handlers, **self._functions}, more=self._own_names)
             return True
 
     def _handlers(self) -> dict[str, Handler]:
@@ -293,11 +307,13 @@ class Registry:
 
     def _wanted(self) -> list[HandlerRegistration]:
         registrations = self._store.list_handler_registrations()
-        return [each for each in registrations if each.is_enabled and self._is_topical(each)]
+        return [each for each in registrations if each.is_enabled and self._is_wanted(each)]
 
-    def _is_topical(self, registration: HandlerRegistration) -> bool:
+    def _is_wanted(self, registration: HandlerRegistration) -> bool:
         name = registration.facet_name
-        return not self._topics or any(fnmatchcase(name, each) for each in self._topics)
+        # What a function does is not loaded: its code would run for nothing, and a problem of it
+        # would be reported as if its tasks had to wait.
+        return name not in self._functions and _is_topical(name, self._topics)
 
     def _found(
         self, registration: HandlerRegistration, over: threading.Event | None
@@ -343,3 +359,23 @@ class Registry:
                 at=self._clock.now(), facet=facet, server=self._server_id, error=message
             )
         )
+
+
+def _handlers_of(
+    functions: Mapping[str, Callable[..., Any]], topics: Sequence[str]
+) -> dict[str, Handler]:
+    """Those that fit the topics. Raises UsageError for what cannot be called."""
+    for facet, function in functions.items():
+        if not callable(function):
+            raise UsageError(
+                f"the handler of {facet} is of type {type(function).__name__}; expected a function"
+            )
+    return {
+        facet: Handler(facet, function, getattr(function, "__module__", None) or "here")
+        for facet, function in functions.items()
+        if _is_topical(facet, topics)
+    }
+
+
+def _is_topical(facet: str, topics: Sequence[str]) -> bool:
+    return not topics or any(fnmatchcase(facet, each) for each in topics)

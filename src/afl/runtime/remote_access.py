@@ -13,11 +13,18 @@ from afl.db.batching import Batching
 from afl.db.remote_bell import RemoteBell
 from afl.errors import StoreClosed, StoreMisused, StoreUnavailable
 from afl.ids import new_id
+from afl.log import get_logger
 from afl.runtime.asking.access import R, Storing, W
 from afl.runtime.persistence import DEFAULT_TASK_LIST, Wake
 
+_log = get_logger(__name__)
+
 #: How long a wait may sleep through an outage that it found by itself; the bell ends it earlier.
 _OUTAGE_S = 1.0
+
+#: How long to wait for the last writes when it is closed. A server that stands still may never
+#: answer, and whoever closes wants to end.
+_LAST_S = 5.0
 
 #: Milliseconds since 1970 in place of the server's time. Only tests have one.
 Told = Callable[[], int]
@@ -53,14 +60,16 @@ class RemoteAccess(Storing[R, W], Generic[R, W]):
         self._is_closed = False
 
     def close(self) -> None:
-        """Write what was submitted, and let go; others in this process may go on with it."""
+        """Write what was submitted, and let go; others in this process may go on with it. What the
+        server does not answer within some seconds is left behind, and named in the log."""
         self._forbid_in_decision("close")
         with self._closing:
             was_closed, self._is_closed = self._is_closed, True
         if was_closed:
             return
         try:
-            self.writer.close()
+            if not self.writer.close(_LAST_S):
+                _log.warning("writes_left_behind", place=self.database.place)
         finally:
             self.database.bell.nudge(None)  # who waits here waits for nothing
             self.database.close()

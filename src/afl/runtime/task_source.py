@@ -45,11 +45,12 @@ from afl.runtime.persistence import (
     View,
     Wake,
 )
+from afl.runtime.script_executor import ScriptResult
 from afl.runtime.stacks import raised_at
 from afl.runtime.types import StepId
 from afl.work.attempts import Attempt
 from afl.work.errors import TimedOut, was_cancelled
-from afl.work.source import ClaimLost, How, InThread, Job, OnLoop, Room
+from afl.work.source import NO_ROOM, ClaimLost, How, InThread, Job, OnLoop, Room
 
 _log = get_logger(__name__)
 
@@ -59,8 +60,8 @@ MAX_DELIVERIES = 5
 #: For so long, who got all that it asked for asks only for what is new: nothing else is urgent.
 _LOOK_S = 0.1
 
-#: What a task gives that has recorded its end by itself.
-_RECORDED = object()
+#: How long after its claim a task is tried again that no process could be started for.
+_NO_PROCESS_MS = 1000
 
 
 class GivenUp(AflError):  # noqa: N818 - what happened is what people read
@@ -99,6 +100,8 @@ class TaskWork:
     """A claimed task."""
 
     task: TaskDefinition
+    #: Whether not even a loss of power can undo the claim.
+    is_durable: bool = False
     #: Who does it; known once somebody has asked how it is done.
     handler: Handler | None = None
 
@@ -163,6 +166,9 @@ class TaskSource:
         #: Until when, by the monotonic clock, a claim of one needs no look at retries that have
         #: become due and at what others have abandoned: there was one a moment ago.
         self._is_known_until = 0.0
+        #: Whether there was something here that must not be done twice: its claims have to be
+        #: durable, and together they are so with less waiting than one by one.
+        self._claims_durably = False
         #: The names of the last claim, and what was asked for along with results since.
         self._next: tuple[Sequence[str], dict[Room, NextClaim]] = ((), {})
 
@@ -176,19 +182,22 @@ class TaskSource:
         names = self._names()
         if not names:
             return []
-        asked_at = self._clock.monotonic()
+        asked_at, is_durable = self._clock.monotonic(), self._claims_durably
         is_told, self._is_told = self._is_told, False
         is_look = not is_told and (limit > 1 or asked_at >= self._is_known_until)
-        tasks = self._claimed(names, limit, is_look=is_look)
+        tasks = self._claimed(names, limit, is_look=is_look, is_durable=is_durable)
         if not tasks and not is_look and not is_told:
-            is_look, tasks = True, self._claimed(names, limit, is_look=True)
+            is_look = True
+            tasks = self._claimed(names, limit, is_look=True, is_durable=is_durable)
         if len(tasks) < limit:
             self._is_known_until = 0.0
         elif is_look:
             self._is_known_until = asked_at + _LOOK_S
-        return [TaskWork(each) for each in tasks]
+        return [TaskWork(each, is_durable) for each in tasks]
 
-    def _claimed(self, names: Sequence[str], limit: int, *, is_look: bool) -> list[TaskDefinition]:
+    def _claimed(
+        self, names: Sequence[str], limit: int, *, is_look: bool, is_durable: bool
+    ) -> list[TaskDefinition]:
         return self._store.claim_tasks(
             names,
             limit,
@@ -196,6 +205,7 @@ class TaskSource:
             owner=self._owner,
             lease_ms=self._lease_ms,
             is_told=not is_look,
+            is_durable=is_durable,
         )
 
     def wait(self, timeout: float | None, stop: threading.Event) -> bool:
@@ -257,6 +267,9 @@ class TaskSource:
                 f"a worker was lost while it did {work.label}, and nobody knows how far it came; "
                 "find that out, then retry the step or discard the task"
             )
+        self._claims_durably = True
+        if work.is_durable:
+            return
         try:
             is_held = all(self.extend([work]))
         except StoreError as error:  # which says nothing about the task
@@ -298,9 +311,12 @@ class TaskSource:
             parts.give_up()
         return result
 
-    def _do_script(self, task: TaskDefinition, _attempt: Attempt) -> object:
-        self._evaluator.do_script(task)
-        return _RECORDED
+    def _do_script(self, task: TaskDefinition, _attempt: Attempt) -> ScriptResult:
+        try:
+            return self._evaluator.run_script(task)
+        except OSError as error:  # which says nothing about the script
+            reason = f"its script cannot be run here now: {error}"
+            raise NotNow(reason, not_before=task.updated + _NO_PROCESS_MS) from error
 
     # What a handler says meanwhile
 
@@ -333,12 +349,12 @@ class TaskSource:
     # Ends
 
     def complete(self, work: TaskWork, result: Any, room: Room) -> _Recording:
-        if result is _RECORDED:
-            return _Recording(_Over())
         task = work.task
         if not task.step_id:
             return _Recording(self._end_alone(task, TaskState.COMPLETED))
-        claim = self._next_claim(room) if room.size > 0 else None
+        claim = self._next_claim(room)
+        if task.name == SCRIPT_TASK:
+            return _Recording(self._evaluator.complete_script_later(task, result, claim=claim))
         return _Recording(self._evaluator.complete_task_later(task, result, claim=claim))
 
     def fail(self, work: TaskWork, error: BaseException) -> _Recording:
@@ -347,8 +363,8 @@ class TaskSource:
             not_before = error.not_before
             return _over_after(lambda: self._store.release_task(work.claim, not_before=not_before))
         if isinstance(error, GivenUp) and task.step_id:
-            reason = str(error)
-            return _over_after(lambda: self._evaluator.dead_letter_task(task, reason))
+            reason, claim = str(error), self._next_claim(NO_ROOM)
+            return _over_after(lambda: self._evaluator.dead_letter_task(task, reason, claim=claim))
         if not task.step_id:
             is_given_up = isinstance(error, GivenUp)
             state = TaskState.DEAD_LETTER if is_given_up else TaskState.FAILED
@@ -356,12 +372,14 @@ class TaskSource:
         if isinstance(error, TimedOut):
             error = TimedOut(f"the handler of {error}")
         retry = handler.retry if handler is not None else None
-        failure = _failure_of(error)
-        return _Recording(self._evaluator.fail_task_later(task, failure, retry=retry))
+        failure, claim = _failure_of(error), self._next_claim(NO_ROOM)
+        pending = self._evaluator.fail_task_later(task, failure, retry=retry, claim=claim)
+        return _Recording(pending)
 
     def _next_claim(self, room: Room) -> NextClaim | None:
-        """What to claim along with a result. Made once for each room, as long as the names are
-        the same: results come by the thousand."""
+        """What to claim along with a result; without room it says at least what is done here, so
+        that a script is left to this worker or another, and done by nobody on its way. Made once
+        for each room, as long as the names are the same: results come by the thousand."""
         names = self._names()
         known, claims = self._next
         if known is not names:
@@ -457,7 +475,7 @@ class _Recording:
             tasks = self._pending.result(timeout)
         except (StaleFence, NotFound) as lost:  # its run may have been removed meanwhile
             raise ClaimLost(str(lost)) from lost
-        return [TaskWork(each) for each in tasks]
+        return [TaskWork(each, is_durable=True) for each in tasks]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,11 @@ _DRAINS = ("drain_timeout_ms", "shutdown_timeout_ms")
 
 
 class _Numbers(Protocol):
+    poll_interval_ms: int
+    max_concurrent: int
     heartbeat_interval_ms: int
     lease_ms: int
+    threads: int | None
 
 
 def require_sound(config: _Numbers) -> None:
@@ -31,6 +34,12 @@ def require_sound(config: _Numbers) -> None:
             f"heartbeat_interval_ms is {config.heartbeat_interval_ms}, so it would beat without a "
             "pause; give 1 or more, such as 10000"
         )
+    if config.poll_interval_ms <= 0:
+        raise ConfigurationError(
+            f"poll_interval_ms is {config.poll_interval_ms}, so it would look for work without a "
+            "pause; give 1 or more, such as 2000"
+        )
+    _require_hands(config)
     for name in _DRAINS:
         given = getattr(config, name, 0)
         if given < 0:
@@ -38,6 +47,28 @@ def require_sound(config: _Numbers) -> None:
                 f"{name} is {given}, but no stop ends before it is asked for; give 0 or more, "
                 "such as 30000"
             )
+
+
+def require_sound_refresh(interval_ms: int) -> None:
+    """Raises ConfigurationError for a worker that would do nothing but read registrations."""
+    if interval_ms < 1:
+        raise ConfigurationError(
+            f"registry_refresh_interval_ms is {interval_ms}, so registrations would be read "
+            "without a pause; give 1 or more, such as 30000"
+        )
+
+
+def _require_hands(config: _Numbers) -> None:
+    if config.max_concurrent < 1:
+        raise ConfigurationError(
+            f"max_concurrent is {config.max_concurrent}, so no task would ever be done; give 1 or "
+            "more, such as 5"
+        )
+    if config.threads is not None and config.threads < 1:
+        raise ConfigurationError(
+            f"threads is {config.threads}, so no handler that blocks would ever run; give 1 or "
+            "more, or leave it out: it is max_concurrent then, at most 64"
+        )
 
 
 def extend_interval_of(duration_ms: int) -> int:

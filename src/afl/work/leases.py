@@ -44,7 +44,9 @@ class LeaseKeeper:
         self._failures = 0
         #: Since when the source is being asked; None if it is not.
         self._asks_since: float | None = None
-        self._is_over = threading.Event()
+        self._is_over = False
+        #: Ends the pause between two rounds.
+        self._is_due = threading.Event()
         self._thread = threading.Thread(target=self._keep, name=f"{PREFIX}-leases", daemon=True)
 
     def start(self) -> None:
@@ -52,12 +54,23 @@ class LeaseKeeper:
 
     def stop(self, timeout: float) -> None:
         """Renew no more. The last thing to do: without it, others take the work."""
-        self._is_over.set()
+        self._is_over = True
+        self._is_due.set()
         join(self._thread, timeout)
+
+    def hold(self, asked_at: float) -> None:
+        """Claims that were asked for at this time are held from now on. If that is long ago, they
+        may not last until the next round."""
+        if self._clock.monotonic() - asked_at >= self._interval_s:
+            self._is_due.set()
 
     def _keep(self) -> None:
         pause = self._interval_s
-        while not self._clock.wait(self._is_over, pause):
+        while True:
+            self._clock.wait(self._is_due, pause)
+            self._is_due.clear()  # before looking at what is held
+            if self._is_over:
+                return
             try:
                 pause = self.renew()
             except Exception:  # a defect; without this thread, all leases would lapse

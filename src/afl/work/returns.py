@@ -35,6 +35,7 @@ class Returns:
             self._source.release([each.work for each in attempts])
         except StoreUnavailable as error:
             self._waiting.update(dict.fromkeys(attempts))
+            self._attempts.look_again()
             _log.warning("not_released_yet", count=len(attempts), error=str(error))
             return
         except Exception as error:

@@ -179,6 +179,8 @@ class ConsumerRun(Generic[W]):
             works = ()
         attempts = [self._attempt(each, asked_at) for each in works]
         self.attempts.remove(after, attempts)
+        if attempts:
+            self._keeper.hold(asked_at)
         self._watch.expect(asked_at + self._source.lease_s)
         if self._is_to_stop():
             self._returns.give_back([each for each in attempts if each.withdraw()])
@@ -329,10 +331,16 @@ class ConsumerRun(Generic[W]):
             left = ends_at - self._clock.monotonic()
             if left <= 0 or is_enough() or self._is_closed():
                 return
-            pause = min(left, _BACKOFF.delay(tries)) if self._returns.has_waiting else left
-            if self.attempts.wait_until_none(pause, lambda: is_enough() or self._is_closed()):
+            has_waiting = self._returns.has_waiting
+            pause = min(left, _BACKOFF.delay(tries)) if has_waiting else left
+
+            def has_changed(known: bool = has_waiting) -> bool:
+                return is_enough() or self._is_closed() or self._returns.has_waiting > known
+
+            if self.attempts.wait_until_none(pause, has_changed):
                 return
-            self._returns.try_again()
+            if has_waiting:
+                self._returns.try_again()
 
     def _is_closed(self) -> bool:
         return isinstance(self._failure, StoreClosed)

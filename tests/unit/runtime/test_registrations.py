@@ -22,7 +22,12 @@ from afl.runtime import registrations
 from afl.runtime.claims import RetryPolicy
 from afl.runtime.entities import HandlerRegistration, Isolation, OnLost
 from afl.runtime.loading import make_importable
-from afl.runtime.registrations import HandlerLoadError, RegistrationLoader, allowed_places
+from afl.runtime.registrations import (
+    HandlerLoadError,
+    RegistrationLoader,
+    allowed_places,
+    usual_places,
+)
 
 Write = Callable[[str, str], Path]
 
@@ -270,6 +275,18 @@ def test_a_file_elsewhere_is_refused_until_its_place_is_listed(
     assert answer(listed, "foreign") == {"n": 1}
 
 
+def test_a_loader_that_is_told_of_no_place_asks_the_environment(
+    folder: Path, outside: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(outside.parent))
+    monkeypatch.setenv("AFL_HANDLER_PATHS", os.pathsep.join(["", "~", "/srv/handlers"]))
+    assert usual_places() == [folder, outside.parent, Path("/srv/handlers")]
+    assert answer(RegistrationLoader(), outside) == {"n": 1}
+    # Who says what is allowed has asked already, and has the last word.
+    with pytest.raises(HandlerLoadError, match="outside of the places"):
+        RegistrationLoader(allowed_places()).load(registration(outside))
+
+
 @pytest.mark.parametrize("name", ["../elsewhere/foreign.py", "x/../../elsewhere/foreign.py"])
 def test_the_way_up_leads_nowhere(
     loader: RegistrationLoader, folder: Path, outside: Path, name: str
@@ -339,7 +356,7 @@ def test_what_surrounds_an_allowed_place_does_not_run(tmp_path: Path) -> None:
         ("1 / 0", "ZeroDivisionError: division by zero"),
         ("class Stop(BaseException): pass\nraise Stop", "Stop$"),
         ("handler = 1", "it has no 'handle'"),
-        ("handle = 1", "'handle' is a int, no function"),
+        ("handle = 1", "'handle' is an int, no function"),
         ("\0", "SyntaxError: |ValueError: "),
     ],
 )
@@ -553,7 +570,7 @@ def test_the_code_of_an_isolated_handler_never_runs_here(
     [
         ("import nothing_like_it", "shop.Pay .* ModuleNotFoundError: No module named"),
         ("import os\nos._exit(7)", "shop.Pay .* exited with code 7"),
-        ("handle = 1", "shop.Pay .* 'handle' is a int"),
+        ("handle = 1", "shop.Pay .* 'handle' is an int"),
     ],
 )
 def test_what_is_wrong_with_an_isolated_handler_is_known_when_it_is_loaded(

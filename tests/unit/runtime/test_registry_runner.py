@@ -15,11 +15,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.workers.shop import PATIENCE_S, SENT, Aside, Shop, eventually, running
+from tests.workers.shop import PATIENCE_S, SENT, Aside, Shop, eventually, pack, running
 
 from afl import telemetry
 from afl.clock import FakeClock
-from afl.errors import StoreClosed, StoreMisused, StoreUnavailable
+from afl.errors import (
+    ConfigurationError,
+    StoreClosed,
+    StoreMisused,
+    StoreUnavailable,
+    UsageError,
+)
 from afl.operations import runs
 from afl.runtime.entities import HandlerRegistration, ServerState, TaskState
 from afl.runtime.lifecycle import wait_until
@@ -68,13 +74,16 @@ def runner(shop: Shop, folder: Path) -> RegistryRunner:
     return runner_of(shop)
 
 
-def runner_of(shop: Shop, **options: Any) -> RegistryRunner:
+def runner_of(
+    shop: Shop, functions: dict[str, Callable[..., Any]] | None = None, **options: Any
+) -> RegistryRunner:
     options = {
         "poll_interval_ms": NEVER_MS,
         "registry_refresh_interval_ms": NEVER_MS,
         **options,
     }
-    return RegistryRunner(shop.store, shop.evaluator, RegistryRunnerConfig(**options))
+    config = RegistryRunnerConfig(**options)
+    return RegistryRunner(shop.store, shop.evaluator, config, functions=functions)
 
 
 def register(runner: RegistryRunner, folder: Path, **options: Any) -> None:
@@ -124,6 +133,13 @@ def test_its_configuration_has_the_usual_fields_and_defaults() -> None:
     assert (config.poll_interval_ms, config.registry_refresh_interval_ms) == (2000, 30000)
     assert (config.max_concurrent, config.heartbeat_interval_ms) == (5, 10000)
     assert config.topics == []
+
+
+@pytest.mark.parametrize("interval_ms", [0, -1])
+def test_registrations_are_not_read_without_a_pause(shop: Shop, interval_ms: int) -> None:
+    told = f"registry_refresh_interval_ms is {interval_ms}, .*give 1 or more, such as 30000"
+    with pytest.raises(ConfigurationError, match=told):
+        runner_of(shop, registry_refresh_interval_ms=interval_ms)
 
 
 # Loading
@@ -184,6 +200,22 @@ def test_code_from_elsewhere_is_not_loaded(
     assert trusting.poll_once() == 1
     assert shop.outputs(run) == {"grams": [100]}
     assert registration(shop).load_error is None
+
+
+def test_code_from_the_folders_of_the_environment_is_loaded(
+    shop: Shop,
+    folder: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    (elsewhere / "other.py").write_text(HANDLERS, encoding="utf-8")
+    monkeypatch.setenv("AFL_HANDLER_PATHS", str(elsewhere))
+    runner = RegistryRunner(shop.store, shop.evaluator)
+    runner.register_handler("shop.Weigh", (elsewhere / "other.py").as_uri(), "weigh")
+    run = shop.weigh_all("a")
+    assert runner.poll_once() == 1
+    assert shop.outputs(run) == {"grams": [100]}
 
 
 def test_a_handler_may_have_a_process_of_its_own(
@@ -294,20 +326,24 @@ def test_what_cannot_be_loaded_says_so_and_disturbs_nobody(
     assert other.facet_name in runner.registered_names()
 
 
-def test_it_is_tried_again_and_reported_once(
-    shop: Shop, runner: RegistryRunner, folder: Path
-) -> None:
+def test_it_is_tried_again_and_reported_once(timed: Shop, clock: FakeClock, folder: Path) -> None:
     (folder / "scales.py").write_text("raise SystemExit('not today')\n")
+    runner = timed_runner(timed, clock)
     register(runner, folder)
-    quick = runner_of(shop, registry_refresh_interval_ms=0)
+
+    def polled() -> int:
+        """When it is time to read the registrations again."""
+        clock.advance(30)
+        return runner.poll_once()
+
     with heard() as found:
-        assert [quick.poll_once() for _ in range(3)] == [0, 0, 0]
+        assert [polled() for _ in range(3)] == [0, 0, 0]
     assert sorted(each.facet for each in found) == ["shop.Pack", "shop.Weigh"]
     assert "not today" in found[0].error
     (folder / "scales.py").write_text(HANDLERS, encoding="utf-8")
-    run = shop.weigh_all("a")
-    assert quick.poll_once() == 1
-    assert shop.outputs(run) == {"grams": [100]}
+    run = timed.weigh_all("a")
+    assert polled() == 1
+    assert timed.outputs(run) == {"grams": [100]}
 
 
 def test_a_module_that_hangs_keeps_no_stop_from_being_heard(
@@ -590,6 +626,64 @@ def test_topics_choose_facets_by_pattern(shop: Shop, folder: Path) -> None:
         assert server is not None
         assert server.topics == ["shop.W*", "other.[ab]"]
         eventually(lambda: shop.store.get_server(runner.server_id).handlers)  # type: ignore[union-attr]
+
+
+# Functions beside them
+
+
+def weigh_nothing(_payload: dict[str, Any]) -> dict[str, Any]:
+    return {"grams": 0}
+
+
+def test_functions_do_the_work_beside_what_is_registered(shop: Shop, folder: Path) -> None:
+    runner = runner_of(shop, {"shop.Pack": pack})
+    runner.register_handler("shop.Weigh", "scales", "weigh")
+    assert runner.registered_names() == ["shop.Pack", "shop.Weigh"]
+    with running(runner):
+        assert shop.outputs(shop.send()) == SENT
+        [server] = shop.store.get_all_servers()
+        assert server.handlers == ["shop.Pack", "shop.Weigh"]
+
+
+def test_functions_do_the_work_where_nothing_is_registered(shop: Shop) -> None:
+    run = shop.weigh_all("a")
+    assert runner_of(shop, {"Weigh": weigh_nothing}).poll_once() == 1
+    assert shop.outputs(run) == {"grams": [0]}
+
+
+def test_a_function_goes_before_what_is_registered_for_the_same_name(
+    shop: Shop, folder: Path
+) -> None:
+    (folder / "scales.py").write_text("raise ValueError('never imported')\n")
+    runner = runner_of(shop, {"shop.Weigh": weigh_nothing})
+    runner.register_handler("shop.Weigh", "scales", "weigh")
+    run = shop.weigh_all("a")
+    with heard() as found:
+        assert runner.poll_once() == 1
+    assert shop.outputs(run) == {"grams": [0]}
+    assert (found, registration(shop).load_error) == ([], None)
+
+
+def test_a_whole_name_that_is_registered_goes_before_the_short_one_of_a_function(
+    shop: Shop, folder: Path
+) -> None:
+    runner = runner_of(shop, {"Weigh": weigh_nothing})
+    runner.register_handler("shop.Weigh", "scales", "weigh")
+    run = shop.weigh_all("a")
+    assert runner.poll_once() == 1
+    assert shop.outputs(run) == {"grams": [100]}
+
+
+def test_topics_choose_functions_by_pattern(shop: Shop, folder: Path) -> None:
+    runner = runner_of(shop, {"shop.Weigh": weigh_nothing, "Pack": pack}, topics=["shop.*"])
+    assert runner.registered_names() == ["shop.Weigh"]
+    shop.send()
+    assert [runner.poll_once(), runner.poll_once()] == [1, 0]
+
+
+def test_what_cannot_be_called_is_no_function(shop: Shop) -> None:
+    with pytest.raises(UsageError, match=r"the handler of shop\.Weigh is of type str"):
+        runner_of(shop, {"shop.Weigh": "weigh"})  # type: ignore[dict-item]
 
 
 def test_a_poll_starts_no_thread(shop: Shop, runner: RegistryRunner, folder: Path) -> None:

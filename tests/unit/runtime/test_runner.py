@@ -44,7 +44,7 @@ from afl.runtime.entities import (
 )
 from afl.runtime.lifecycle import BaseLoop, LoopGroup
 from afl.runtime.memory_store import MemoryStore
-from afl.runtime.runner import RunnerConfig, RunnerService
+from afl.runtime.runner import RunnerConfig, RunnerService, status
 from afl.runtime.runner.__main__ import main
 from afl.runtime.runner.safety_net import settle_forgotten_steps
 from afl.runtime.types import WorkflowId
@@ -415,6 +415,66 @@ def test_it_tells_how_it_is(shop: Shop, tools: ToolRegistry) -> None:
     aside.join()
 
 
+class Idle(BaseLoop):
+    """What may run beside a service: it does nothing until it is stopped."""
+
+    def work(self, stop: threading.Event, **_options: Any) -> None:
+        stop.wait()
+
+
+class Starting(Idle):
+    """It cannot take work before it has all that it needs."""
+
+    unready_reason: str | None = "starting: its modules are being loaded"
+
+
+def test_it_is_not_ready_before_what_runs_beside_it(shop: Shop) -> None:
+    service, beside = service_of(shop), Starting("registry")
+    aside = Aside(lambda: service.start(beside=[beside]))
+    told = ["registry: starting: its modules are being loaded"]
+    eventually(lambda: service.is_running and service.status()["reasons"] == told)
+    code, answer = get(service, "/health/ready")
+    assert (code, answer["reasons"]) == (503, told)
+    assert get(service, "/health")[0] == 200
+    assert get(service, "/status")[1]["ready"] is False
+    beside.unready_reason = None
+    assert get(service, "/health/ready") == (200, {"ok": True, "reasons": []})
+    service.stop()
+    aside.join()
+
+
+def packing_later(gate: Gate) -> Any:
+    def pack_later(payload: dict[str, Any], context: Any) -> dict[str, Any]:
+        gate(payload, context)
+        return pack(payload)
+
+    return pack_later
+
+
+def test_it_tells_also_what_is_done_beside_it(shop: Shop) -> None:
+    gate, tools = Gate(), ToolRegistry()
+    tools.register("Weigh", weigh)
+    poller = AgentPoller(shop.store, shop.evaluator)
+    poller.register("shop.Pack", pack)
+    service = service_of(shop, tools)
+    aside = Aside(lambda: service.start(beside=[poller, Idle("idle")]))
+    eventually(lambda: poller.is_running and service.is_running)
+    assert shop.outputs(shop.send()) == SENT
+    one = {"handled": 1, "not_handled": 0}
+    both = {"shop.Weigh": one, "shop.Pack": one}
+    eventually(lambda: get(service, "/status")[1]["handled"] == both)
+    poller.register("shop.Pack", packing_later(gate))
+    sent = shop.send()
+    gate.wait_begun()
+    assert get(service, "/status")[1]["active_work_items"] == 1
+    servers = shop.store.get_all_servers()
+    assert {each.http_port for each in servers} == {service.http_port}
+    gate.may_end.set()
+    assert shop.outputs(sent) == SENT
+    service.stop()
+    aside.join()
+
+
 def test_it_takes_the_next_port_that_is_free(shop: Shop) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -428,6 +488,16 @@ def test_it_takes_the_next_port_that_is_free(shop: Shop) -> None:
         full = service_of(shop, http_port=port, http_max_port_attempts=1)
         with pytest.raises(ConfigurationError, match=rf"no port from {port} to {port} .* is free"):
             full.start()
+
+
+def test_there_are_no_ports_beyond_the_last(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ConfigurationError, match="http_port is 65536, and there are no ports"):
+        service_of(shop, http_port=65536).start()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        monkeypatch.setattr(status, "_PORTS", port + 1)
+        with pytest.raises(ConfigurationError, match=rf"no port from {port} to {port} .* is free"):
+            service_of(shop, http_port=port).start()
 
 
 def test_in_a_group_the_group_serves(shop: Shop, tools: ToolRegistry) -> None:
@@ -459,13 +529,6 @@ def test_a_stop_before_the_start_is_honoured(shop: Shop) -> None:
     service.stop()
     service.start()
     assert service.is_running is False
-
-
-class Idle(BaseLoop):
-    """What may run beside a service: it does nothing until it is stopped."""
-
-    def work(self, stop: threading.Event, **_options: Any) -> None:
-        stop.wait()
 
 
 def test_a_stop_before_the_start_is_honoured_by_what_runs_beside(shop: Shop) -> None:

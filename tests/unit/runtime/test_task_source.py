@@ -15,6 +15,7 @@ from afl.errors import StoreUnavailable
 from afl.runtime.claims import RetryPolicy
 from afl.runtime.dispatch import HandlerContext, run_alone
 from afl.runtime.entities import OnLost, RunnerState, TaskDefinition, TaskState
+from afl.runtime.errors import StepFailure
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.loading import Handler
 from afl.runtime.memory_store import MemoryStore
@@ -57,6 +58,21 @@ workflow Scripted(n: Long) => (n: Long) andThen {
     a = Work(n = $.n)
     b = Twice(n = a.n)
     yield Scripted(n = b.n)
+}
+
+workflow Twofold(n: Long) => (n: Long) andThen {
+    a = Work(n = $.n)
+    b = Twice(n = a.n)
+    c = Twice(n = b.n)
+    yield Twofold(n = c.n)
+}
+
+workflow Caught(n: Long) => (n: Long) andThen {
+    a = Work(n = $.n) catch {
+        b = Twice(n = 4)
+        yield Work(n = b.n)
+    }
+    yield Caught(n = a.n)
 }
 """)
 
@@ -538,14 +554,16 @@ def test_an_outage_while_giving_back_can_be_tried_again(bench: Bench) -> None:
 
 
 class Asked(MemoryStore):
-    """Notes which claims were without a look."""
+    """Notes which claims were without a look, and which were to be durable."""
 
     def __init__(self, clock: FakeClock) -> None:
         super().__init__(clock)
         self.were_told: list[bool] = []
+        self.were_durable: list[bool] = []
 
     def claim_tasks(self, *args: Any, **options: Any) -> list[TaskDefinition]:
         self.were_told.append(options["is_told"])
+        self.were_durable.append(options["is_durable"])
         return super().claim_tasks(*args, **options)
 
 
@@ -565,6 +583,37 @@ def test_who_got_all_that_it_asked_for_looks_only_now_and_then(bench: Bench, ask
     for _ in range(2):
         bench.claim()
     assert asked.were_told == [False, True, False, True]
+
+
+def test_who_has_met_what_must_not_be_done_twice_claims_durably(
+    bench: Bench, asked: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Together, and not one by one before they begin."""
+    bench.serve(echo, on_lost=OnLost.UNKNOWN)
+    extended: list[int] = []
+    extend = asked.extend_leases
+
+    def noting(claims: Any, lease_ms: int) -> list[bool]:
+        extended.append(len(claims))
+        return extend(claims, lease_ms)
+
+    monkeypatch.setattr(asked, "extend_leases", noting)
+    first, *more = [bench.claim(), *bench.source.claim(3)]
+    for each in (first, *more):
+        bench.source.job(each)
+    assert extended == [1] * 4, "nobody knew before"
+    for each in bench.source.claim(3):
+        bench.source.job(each)
+    assert (asked.were_durable, extended) == ([False, False, True], [1] * 4)
+
+
+def test_what_is_claimed_with_a_result_is_durable(bench: Bench) -> None:
+    bench.serve(echo, on_lost=OnLost.UNKNOWN)
+    bench.submit("Chain", n=1)
+    [work] = bench.source.complete(bench.claim(), {"n": 1}, Room(1, is_last=False)).result()
+    bench.clock.advance(5)
+    bench.source.job(work)
+    assert bench.stored(work).lease_expires == bench.store.now_ms() + 4000, "it was not extended"
 
 
 def test_who_gets_nothing_without_a_look_looks(bench: Bench, asked: Asked) -> None:
@@ -597,6 +646,85 @@ def test_a_script_that_was_left_behind_is_run_and_records_its_end() -> None:
     result = bench.do(work)
     assert bench.source.complete(work, result, Room(1, is_last=False)).result() == []
     assert bench.evaluator.result(run).outputs == {"n": 8}
+
+
+@pytest.fixture
+def scripted() -> Iterator[Bench]:
+    """A worker that does scripts, too."""
+    bench = Bench(FakeClock(), ScriptExecutor())
+    bench.names = ("t.Work", "afl:script")
+    yield bench
+    bench.store.close()
+
+
+def only_waiting(bench: Bench) -> str:
+    """The name of the one task that waits for a worker."""
+    (task,) = bench.store.get_tasks_by_state(TaskState.PENDING)
+    assert bench.store.get_tasks_by_state(TaskState.RUNNING) == []
+    return task.name
+
+
+@pytest.mark.parametrize("error", [ValueError("no"), GivenUp("no")])
+def test_a_script_that_a_failure_leads_to_is_left_to_workers(
+    scripted: Bench, error: Exception
+) -> None:
+    """Who records ends does it for all tasks of a worker, and must not run anything."""
+    run = scripted.submit("Caught", n=1)
+    scripted.source.fail(scripted.claim(), error).result()
+    assert only_waiting(scripted) == "afl:script"
+    work = scripted.claim()
+    scripted.source.complete(work, scripted.do(work), NO_ROOM).result()
+    assert scripted.evaluator.result(run).outputs == {"n": 8}
+
+
+def test_who_has_no_room_leaves_a_script_to_others(scripted: Bench) -> None:
+    """As in a drain: it would be held, and nobody could have it for the time of its lease."""
+    scripted.submit("Scripted", n=1)
+    assert scripted.source.complete(scripted.claim(), {"n": 1}, NO_ROOM).result() == []
+    assert only_waiting(scripted) == "afl:script"
+
+
+def test_a_script_behind_a_script_is_work_of_its_own(scripted: Bench) -> None:
+    run = scripted.submit("Twofold", n=1)
+    room = Room(1, is_last=False)
+    [first] = scripted.source.complete(scripted.claim(), {"n": 1}, room).result()
+    [second] = scripted.source.complete(first, scripted.do(first), room).result()
+    assert (second.label, second.task.owner) == ("afl:script", "me")
+    assert scripted.source.complete(second, scripted.do(second), room).result() == []
+    assert scripted.evaluator.result(run).outputs == {"n": 4}
+
+
+def test_a_script_that_fails_fails_its_step(scripted: Bench) -> None:
+    run = scripted.submit("Scripted", n=1)
+    [script] = scripted.source.complete(
+        scripted.claim(), {"n": None}, Room(1, is_last=False)
+    ).result()
+    with pytest.raises(StepFailure) as failed:
+        scripted.do(script)
+    scripted.source.fail(script, failed.value).result()
+    assert scripted.stored(script).state == TaskState.FAILED
+    result = scripted.evaluator.result(run)
+    assert "unsupported operand" in str(result.error)
+
+
+def test_a_script_for_which_no_process_can_be_started_is_tried_again_later(
+    scripted: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scripted.submit("Scripted", n=1)
+    [script] = scripted.source.complete(scripted.claim(), {"n": 1}, Room(1, is_last=False)).result()
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError("no space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("subprocess.Popen", full)
+        with pytest.raises(NotNow, match="no space left") as caught:
+            scripted.do(script)
+    scripted.source.fail(script, caught.value).result()
+    assert scripted.stored(script).deliveries == 0
+    assert scripted.source.claim(1) == []
+    scripted.clock.advance(1)
+    assert scripted.do(scripted.claim()).result == {"n": 2}
 
 
 def plain_task(bench: Bench) -> TaskWork:

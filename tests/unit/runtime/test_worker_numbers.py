@@ -39,6 +39,10 @@ def store() -> Iterator[MemoryStore]:
         ("lease_ms", LEAST_LEASE_MS - 1, "give 50 or more"),
         ("heartbeat_interval_ms", 0, "give 1 or more"),
         ("heartbeat_interval_ms", -1, "give 1 or more"),
+        ("poll_interval_ms", 0, "give 1 or more"),
+        ("poll_interval_ms", -1, "give 1 or more"),
+        ("max_concurrent", 0, "give 1 or more"),
+        ("threads", 0, "give 1 or more"),
     ],
 )
 def test_a_number_that_no_worker_can_have_is_refused(
@@ -66,7 +70,13 @@ def test_no_stop_ends_before_it_begins(
 
 @pytest.mark.parametrize(("kind", "config"), WORKERS)
 def test_the_least_numbers_are_taken(store: MemoryStore, kind: Any, config: Any) -> None:
-    least = config(lease_ms=LEAST_LEASE_MS, heartbeat_interval_ms=1)
+    least = config(
+        lease_ms=LEAST_LEASE_MS,
+        heartbeat_interval_ms=1,
+        poll_interval_ms=1,
+        max_concurrent=1,
+        threads=1,
+    )
     kind(store, Evaluator(store), least)
 
 

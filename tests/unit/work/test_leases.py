@@ -97,6 +97,22 @@ def test_a_renewal_that_hangs_loses_what_lapses_meanwhile(kept: Kept) -> None:
     assert kept.keeper.lapsed(kept.held) == []
 
 
+def test_claims_whose_answer_came_late_are_renewed_at_once(kept: Kept) -> None:
+    """Most of their lease may be over by then."""
+    kept.keeper.start()
+    try:
+        kept.clock.wait_for_waiters(1)
+        asked_at = kept.clock.monotonic()
+        kept.keeper.hold(asked_at)
+        kept.clock.advance(9.9)
+        kept.keeper.hold(asked_at)
+        assert kept.box.calls.extensions == []
+        kept.keeper.hold(asked_at - 1)
+        kept.box.wait_for_extensions(1)
+    finally:
+        kept.keeper.stop(PATIENCE_S)
+
+
 def test_what_has_ended_does_not_lapse(kept: Kept) -> None:
     for each in kept.held:
         each.finish()

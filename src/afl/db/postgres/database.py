@@ -24,7 +24,7 @@ from afl.db.postgres.errors import errors_translated
 from afl.db.postgres.news import Bell, announcing, ask_and_announce
 from afl.db.postgres.transacting import roll_back, transacted, viewed
 from afl.db.postgres.transaction import Reader, Transaction
-from afl.db.postgres.wire import Connection, Parameters, Row
+from afl.db.postgres.wire import USELESS, Connection, Parameters, PlanOutdated, Row
 from afl.db.sharing import Held, Registry
 from afl.errors import ConfigurationError
 
@@ -37,8 +37,8 @@ _PATIENCE_S = 30.0  # for a connection to come free
 _LOOKS_S = (0.05, 0.2, 1.0)
 _ATTEMPTS = 5
 #: What may go well at the next try: two who change the same rows may block each other, and then
-#: one of them is undone; and a connection may have lost track of its prepared statements.
-IN_THE_WAY = (DeadlockDetected, SerializationFailure, InvalidSqlStatementName)
+#: one of them is undone; and what is prepared on a connection may be gone or outdated.
+IN_THE_WAY = (DeadlockDetected, SerializationFailure, InvalidSqlStatementName, PlanOutdated)
 _END_S = 1.0  # for threads that are just connecting
 
 # Whoever set up no logging is told by our errors alone what the pool would print.
@@ -68,7 +68,6 @@ class PostgresDatabase(Held):
             max_size=pool_size or _POOL_SIZE,
             open=True,
             configure=_configure,
-            check=_require_open,
             # Give up at once: who asks next tries again, and is told what is wrong.
             reconnect_timeout=0,
             num_workers=2,
@@ -118,9 +117,9 @@ class PostgresDatabase(Held):
         return self._run(run)
 
     def transact(self, fn: Callable[[Cursor], T], topic: str | None = None) -> T:
-        """Run `fn` in a transaction, which is committed when this returns; then wake whoever waits
-        for `topic`. What `fn` raises comes out here, and nothing that it did is applied. Raises as
-        `query` does.
+        """Run `fn` in a transaction, which is committed when this returns; then, if its answer is
+        not empty, wake whoever waits for `topic`. What `fn` raises comes out here, and nothing that
+        it did is applied. Raises as `query` does.
 
         `fn` is run again if others were in its way.
         """
@@ -128,7 +127,7 @@ class PostgresDatabase(Held):
         def run(connection: Connection) -> T:
             with connection.transaction(), connection.cursor() as cursor:
                 answer = fn(cursor)
-            if topic is not None:
+            if topic is not None and answer:
                 ask_and_announce(connection, (), (topic,))
             return answer
 
@@ -182,13 +181,30 @@ class PostgresDatabase(Held):
         connection = self._get()
         try:
             yield connection
-        except InvalidSqlStatementName:
+        except USELESS as error:
             connection.close()
+            if isinstance(error, PlanOutdated):
+                self._pool.drain()  # the others will have the same to say
             raise
         finally:
             self._pool.putconn(connection)
 
     def _get(self) -> Connection:
+        """One that is open. After a restart of the server all are lost that it has; the pool itself
+        would pause after each of those."""
+        while True:
+            connection = self._from_pool()
+            is_lost = True
+            try:
+                is_lost = _is_lost(connection)
+                if not is_lost:
+                    return connection
+            finally:
+                if is_lost:
+                    connection.close()
+                    self._pool.putconn(connection)
+
+    def _from_pool(self) -> Connection:
         deadline = SYSTEM_CLOCK.monotonic() + _PATIENCE_S
         failures = self._connects.failures
         for patience_s in chain(_LOOKS_S, repeat(_LOOKS_S[-1])):
@@ -264,16 +280,20 @@ def _configure(connection: Connection) -> None:
     connection.adapters.register_dumper(int, Int8Dumper)
 
 
-def _require_open(connection: Connection) -> None:
-    """Raises OperationalError for a connection that the server has closed.
+def _is_lost(connection: Connection) -> bool:
+    """Whether the server has closed it.
 
     Hardly anything else comes in on an idle connection, so the server is asked only then. Those
     who call after a restart do not notice it.
     """
-    incoming = select.poll()
-    incoming.register(connection.fileno(), select.POLLIN)
-    if incoming.poll(0):
-        connection.execute("SELECT 1")
+    try:
+        incoming = select.poll()
+        incoming.register(connection.fileno(), select.POLLIN)
+        if incoming.poll(0):
+            connection.execute("SELECT 1")
+    except psycopg.OperationalError:
+        return True
+    return False
 
 
 _registry: Registry[PostgresDatabase] = Registry()
@@ -284,12 +304,14 @@ def open_postgres(
 ) -> PostgresDatabase:
     """The database at a URL (`postgresql://user:password@host:5432/database`).
 
-    Whoever opens the same URL again shares the object; each must close it. Raises
+    Whoever opens the same place again shares the object; each must close it. Raises
     ConfigurationError for a URL that cannot be, and if it is open already with another clock or
     another wish for its `pool_size`.
     """
     database = _registry.open(
-        url, (clock,), lambda: PostgresDatabase(url, pool_size=pool_size, clock=clock)
+        connection_info(url),  # one place may be written in several ways
+        (clock,),
+        lambda: PostgresDatabase(url, pool_size=pool_size, clock=clock),
     )
     try:
         database.wish(pool_size)

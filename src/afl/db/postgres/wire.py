@@ -17,13 +17,26 @@ from typing import Any, NamedTuple, TypeAlias
 
 import psycopg
 from psycopg.adapt import PyFormat, Transformer
-from psycopg.errors import ProgramLimitExceeded, error_from_result
+from psycopg.errors import (
+    InvalidSqlStatementName,
+    ProgramLimitExceeded,
+    ReadOnlySqlTransaction,
+    error_from_result,
+)
 from psycopg.pq import ConnStatus, ExecStatus, Format, PipelineStatus
 from psycopg.pq.abc import PGresult
 
 Row: TypeAlias = tuple[Any, ...]
 Parameters: TypeAlias = Sequence[Any] | Mapping[str, Any]
 
+
+class PlanOutdated(psycopg.OperationalError):
+    """Somebody has changed the tables since a statement was prepared: it must be prepared again."""
+
+
+#: What says that a connection is of no use any more: what is prepared on it is gone or outdated, or
+#: its server is now a copy that takes no writes, and another one, at the same address, does.
+USELESS = (InvalidSqlStatementName, PlanOutdated, ReadOnlySqlTransaction)
 #: The values of a statement, in bytes: at a message of 1 GB the server closes the connection.
 LARGEST = 2**30 - 4096
 #: Where a value goes, or a per cent sign that is one.
@@ -75,6 +88,8 @@ class Connection(psycopg.Connection[Row]):
             # Somebody interrupted us, or the server is gone: what comes in next is nobody's.
             if self.pgconn.pipeline_status != PipelineStatus.OFF:
                 self.close()
+        if isinstance(error, USELESS):
+            self.close()  # whoever makes little of the error has another one next time
         return answers, error
 
     def _send(self, bound: Sequence[_Bound]) -> list[_Bound | None]:
@@ -104,7 +119,7 @@ class Connection(psycopg.Connection[Row]):
                 prepared = next(due, None)
                 is_good = result.status in (ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK)
                 if result.status == ExecStatus.FATAL_ERROR:
-                    error = error_from_result(result)
+                    error = _error_of(result)
                 if prepared is None and is_good:
                     answers.append(self._answer(result))
                 elif prepared is not None and not is_good:
@@ -139,6 +154,13 @@ class Connection(psycopg.Connection[Row]):
             if result.status == ExecStatus.PIPELINE_SYNC:
                 return
             yield result
+
+
+def _error_of(result: PGresult) -> psycopg.Error:
+    error = error_from_result(result)
+    # Its code says no more than that something is not possible, and its text is in any language.
+    is_outdated = error.diag.source_function == "RevalidateCachedQuery"
+    return PlanOutdated(*error.args) if is_outdated else error
 
 
 def _bound(values: Any, sql: str, parameters: Parameters) -> _Bound:

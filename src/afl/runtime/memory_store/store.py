@@ -205,6 +205,7 @@ class MemoryStore(AskedLists[State], Conveniences):
         owner: str | None = None,
         lease_ms: int = DEFAULT_LEASE_MS,
         is_told: bool = False,
+        is_durable: bool = False,  # noqa: ARG002 - as all claims here
     ) -> list[TaskDefinition]:
         wanted = Wanted.of(task_names, task_list)
         with self._writing():

@@ -35,6 +35,7 @@ class TaskPort(AskedTasks[Reader], Access):
         owner: str | None = None,
         lease_ms: int = DEFAULT_LEASE_MS,
         is_told: bool = False,
+        is_durable: bool = False,  # noqa: ARG002 - as all claims here
     ) -> list[TaskDefinition]:
         wanted = queue.Wanted.of(task_names, task_list)
         claimant = queue.Claimant(owner or self.owner, lease_ms)

@@ -36,6 +36,7 @@ class TaskPort(AskedTasks[Reader], Access):
         owner: str | None = None,
         lease_ms: int = DEFAULT_LEASE_MS,
         is_told: bool = False,
+        is_durable: bool = False,  # noqa: ARG002 - as all claims here
     ) -> list[TaskDefinition]:
         wanted = queue.Wanted.of(task_names, task_list)
         given = queue.given(wanted, limit, owner or self.owner, lease_ms, self._told())

@@ -119,10 +119,11 @@ def _parser() -> argparse.ArgumentParser:
     add("--server-name", metavar="NAME", default=d.server_name, help=_told("which one it is"))
     add("--topics", metavar="PATTERN", nargs="*", default=[], help="serve only such facets")
     add("--task-list", metavar="NAME", default=d.task_list, help=_told("whose tasks it takes"))
+    at_once = "tasks in hand at once, and as many of registered handlers"
     numbers = {
         "--poll-interval": ("MS", d.poll_interval_ms, "looks for what nobody announced so often"),
         "--heartbeat-interval": ("MS", d.heartbeat_interval_ms, "says so often that it is alive"),
-        "--max-concurrent": ("N", d.max_concurrent, "tasks in hand at once"),
+        "--max-concurrent": ("N", d.max_concurrent, at_once),
         "--lock-duration": ("MS", d.lock_duration_ms, "locks tasks so long, and renews it"),
         "--port": ("N", d.http_port, "first to try for /health and /status; 0 is any"),
     }

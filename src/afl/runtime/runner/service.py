@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from fnmatch import fnmatchcase
 from typing import Any
@@ -26,7 +26,7 @@ from afl.runtime.runner.config import RunnerConfig
 from afl.runtime.runner.locks import ItemLocks
 from afl.runtime.runner.protocol import RuntimeTasks
 from afl.runtime.runner.safety_net import settle_forgotten_steps, unserved_names
-from afl.runtime.runner.status import served_status
+from afl.runtime.runner.status import handled_by, served_status
 from afl.runtime.task_source import Guard, TaskWork
 from afl.runtime.worker import TaskWorker
 from afl.runtime.worker_numbers import require_sound_lock
@@ -46,8 +46,9 @@ _RESERVE, _LEAST_S, _MOST = 0.1, 2.5, 0.2
 class RunnerService(TaskWorker):
     """Does tasks with the tools of a registry, and starts and resumes runs for others.
 
-    `start` serves `/health` and `/status` and hears SIGTERM and SIGINT, if it is on the main
-    thread. `run` does neither: in a `LoopGroup`, that is the group's part.
+    `start` serves `/health` and `/status`, also for the loops beside it, and hears SIGTERM and
+    SIGINT, if it is on the main thread. `run` does neither: in a `LoopGroup`, that is the group's
+    part.
     """
 
     def __init__(
@@ -70,6 +71,8 @@ class RunnerService(TaskWorker):
         #: Of `start`, and what the one that goes on runs this in.
         self._starts = LoopRuns(clock)
         self._group: LoopGroup | None = None
+        #: What runs beside it, or did so the last time.
+        self._beside: tuple[Runnable, ...] = ()
         #: A start has ended without it.
         self._is_left = False
         duration_ms, extend_ms = self.config.lock_duration_ms, self.config.lock_extend_interval_ms
@@ -90,12 +93,13 @@ class RunnerService(TaskWorker):
                 raise UsageError("this runner runs already; stop that run first, or make another")
             # From here on a stop is for this start, although the loop runs a little later.
             self.expect_run()
+            self._beside = tuple(beside)
             try:
-                self._serve(beside)
+                self._serve()
             finally:
                 self._end_expected_run()
 
-    def _serve(self, beside: Sequence[Runnable]) -> None:
+    def _serve(self) -> None:
         config = self.config
         with served_status(
             config.http_host,
@@ -105,19 +109,29 @@ class RunnerService(TaskWorker):
             ready=self._ready,
             status=self.status,
         ) as port:
-            self._server.http_port = port
+            self._tell_port(port)
             telemetry.emit(
                 telemetry.HealthServed(at=self._clock.now(), host=config.http_host, port=port)
             )
             try:
-                self._run_beside(beside)
+                self._run_beside()
             finally:
-                self._server.http_port = 0
+                self._tell_port(0)
 
-    def _run_beside(self, beside: Sequence[Runnable]) -> None:
+    def _tell_port(self, port: int) -> None:
+        """The records of all say where the probes of this process are answered; 0: nowhere."""
+        for each in self._all_loops():
+            probed_at = getattr(each, "probed_at", None)
+            if probed_at is not None:
+                probed_at(port)
+
+    def _all_loops(self) -> Iterable[Runnable]:
+        return (self, *self._beside)
+
+    def _run_beside(self) -> None:
         timeout_s = self.config.shutdown_timeout_ms / 1000
         self._group = group = LoopGroup(
-            [self, *beside],
+            list(self._all_loops()),
             timeout_s,
             checkpoint_reserve_seconds=min(timeout_s * _MOST, max(timeout_s * _RESERVE, _LEAST_S)),
             watchdog_threshold=None,
@@ -188,7 +202,7 @@ class RunnerService(TaskWorker):
         return self.tool_registry.names()
 
     def status(self) -> dict[str, Any]:
-        """What `/status` answers."""
+        """What `/status` answers: of its own, and what is done and in hand beside it, too."""
         config, ready, began = self.config, self._ready(), self._started_at
         uptime_s = 0.0 if began is None else self._clock.monotonic() - began
         return {
@@ -198,11 +212,8 @@ class RunnerService(TaskWorker):
             "ready": ready.ok,
             "reasons": list(ready.reasons),
             "uptime_ms": round(uptime_s * 1000),
-            "handled": {
-                each.handler: {"handled": each.handled, "not_handled": each.not_handled}
-                for each in self._counts.all()
-            },
-            "active_work_items": self.in_flight,
+            "handled": handled_by(self._all_loops()),
+            "active_work_items": sum(getattr(each, "in_flight", 0) for each in self._all_loops()),
             "config": {
                 "server_group": config.server_group,
                 "service_name": config.service_name,
@@ -219,8 +230,11 @@ class RunnerService(TaskWorker):
         return Report(ok=not reasons, reasons=reasons)
 
     def _ready(self) -> Report:
-        reason = self._why_unready()
-        return Report(ok=reason is None, reasons=() if reason is None else (reason,))
+        reason, group = self._why_unready(), self._group
+        if reason is not None:
+            return Report(ok=False, reasons=(reason,))
+        # It is ready itself, so what its group has to say is about those beside it.
+        return Report(ok=True) if group is None else group.ready()
 
     def _why_unready(self) -> str | None:
         if not self.is_running:

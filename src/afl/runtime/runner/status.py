@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Any
@@ -10,7 +10,11 @@ from typing import Any
 from afl.errors import ConfigurationError
 from afl.log import redact
 from afl.runtime.health import Report
+from afl.runtime.lifecycle import Runnable
 from afl.runtime.probe_server import Answer, ProbeServer
+
+#: How many ports a machine has.
+_PORTS = 2**16
 
 
 @contextmanager
@@ -42,10 +46,22 @@ def served_status(
         server.stop()
 
 
+def handled_by(loops: Iterable[Runnable]) -> dict[str, dict[str, int]]:
+    """How many tasks of each facet were done, and how many failed, in all of these loops."""
+    counts: dict[str, dict[str, int]] = {}
+    for loop in loops:
+        for name, done, failed in getattr(loop, "handled", ()):
+            count = counts.setdefault(name, {"handled": 0, "not_handled": 0})
+            count["handled"] += done
+            count["not_handled"] += failed
+    return counts
+
+
 def _listening(
     host: str, first_port: int, attempts: int, respond: Callable[[str], Answer | None]
 ) -> tuple[ProbeServer, int]:
-    for port in range(first_port, first_port + max(attempts, 1)):
+    ports = range(first_port, min(first_port + max(attempts, 1), _PORTS))
+    for port in ports:
         server = ProbeServer(host, port, respond)
         try:
             server.start()
@@ -53,10 +69,14 @@ def _listening(
             continue
         assert server.address is not None, "it listens"
         return server, server.address[1]
-    last = first_port + max(attempts, 1) - 1
+    if not ports:
+        raise ConfigurationError(
+            f"http_port is {first_port}, and there are no ports beyond {_PORTS - 1}; choose a "
+            "smaller one (0 is any free one)"
+        )
     raise ConfigurationError(
-        f"no port from {first_port} to {last} of {host} is free for the status of this runner; "
-        "choose another http_port (0 is any free one), or a larger http_max_port_attempts"
+        f"no port from {first_port} to {ports[-1]} of {host} is free for the status of this "
+        "runner; choose another http_port (0 is any free one), or a larger http_max_port_attempts"
     )
 
 

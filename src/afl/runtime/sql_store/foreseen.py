@@ -27,6 +27,9 @@ T = TypeVar("T")
 
 #: After so many in vain at the latest, another decision looks ahead.
 _MOST_SKIPPED = 64
+#: How old a look may be. Leases that it gives begin with it, and the wait for the file may take as
+#: long as a lease.
+_MOST_AGE_MS = 500
 
 
 class Prospects:
@@ -64,10 +67,16 @@ class Foreseen(Generic[T]):
         if not self._prospects.are_good():
             return
         seen = _NotingView(reader, self._now_ms())
-        # Its reads are the store's; none of them is left when this returns.
-        with collector_paused():
-            outcome = self._decision(seen)
-        if not seen.is_too_far:
+        try:
+            # Its reads are the store's; none of them is left when this returns.
+            with collector_paused():
+                outcome = self._decision(seen)
+        except BaseException:
+            self._prospects.note(has_held=False)
+            raise
+        if seen.is_too_far:
+            self._prospects.note(has_held=False)
+        else:
             self._seen, self._outcome = seen, outcome
 
     def __call__(self, view: SqliteView) -> tuple[IterationChanges, T]:
@@ -75,7 +84,9 @@ class Foreseen(Generic[T]):
         seen, outcome = self._seen, self._outcome
         self._seen = self._outcome = None
         if seen is not None and outcome is not None:
-            has_held = seen.is_as_before(view.reader)
+            # Of another time if somebody has set the clock, too.
+            is_fresh = 0 <= view.now_ms() - seen.now_ms() <= _MOST_AGE_MS
+            has_held = is_fresh and seen.is_as_before(view.reader)
             self._prospects.note(has_held)
             if has_held:
                 return outcome

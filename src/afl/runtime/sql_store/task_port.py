@@ -35,6 +35,7 @@ class TaskPort(AskedTasks[Reader], Access):
         owner: str | None = None,
         lease_ms: int = DEFAULT_LEASE_MS,
         is_told: bool = False,
+        is_durable: bool = False,
     ) -> list[TaskDefinition]:
         holder = owner or self.owner
 
@@ -43,8 +44,9 @@ class TaskPort(AskedTasks[Reader], Access):
             question = queue.WAITING if is_told else queue.CANDIDATES
             return queue.claim(tx, question, wanted, limit, holder, lease_ms)
 
-        # Not flushed: a loss of power ends all who might hold a claim, and their tasks wait again.
-        return self._write_lightly(claim)
+        # Others are not flushed: a loss of power ends all who might hold one, and their tasks wait
+        # again.
+        return self._write(claim) if is_durable else self._write_lightly(claim)
 
     def extend_leases(
         self, claims: Sequence[Claim], lease_ms: int = DEFAULT_LEASE_MS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from afl.runtime.rows.steps import COLUMNS as STEP_COLUMNS
 from afl.runtime.rows.table import column_list
 from afl.runtime.sql_store import SqliteStore
 from afl.runtime.sql_store.foreseen import Prospects
+from afl.runtime.sql_store.view import SqliteView
 from afl.runtime.types import StatementId, StepId, WorkflowId
 
 PROGRAM = compile_source("""
@@ -186,6 +187,22 @@ def test_what_cannot_be_compared_is_decided_in_turn(
     assert site.decides(read) == "again"
 
 
+@pytest.mark.parametrize(
+    ("passed_ms", "expected"), [(0, "first"), (500, "first"), (501, "again"), (-1, "again")]
+)
+def test_what_was_decided_at_another_time_is_decided_anew(
+    site: Site, monkeypatch: pytest.MonkeyPatch, passed_ms: int, expected: str
+) -> None:
+    """Leases that it gives begin with its time, and who has the file may keep it for long."""
+    looked_at = site.store.now_ms()
+    monkeypatch.setattr(site.store, "now_ms", lambda: looked_at)
+
+    def pass_time() -> None:
+        monkeypatch.setattr(site.store, "now_ms", lambda: looked_at + passed_ms)
+
+    assert site.decides(lambda view: view.get_run(site.run), pass_time) == expected
+
+
 def test_an_error_of_the_look_is_no_error_of_the_decision(site: Site) -> None:
     def read(_view: View) -> None:
         if site.asked == ["first"]:
@@ -247,6 +264,26 @@ def test_a_result_is_refused_if_its_claim_is_lost_after_the_look(
 
 
 # Whether to look
+
+
+@pytest.mark.parametrize("ask", ["too much", "what raises"])
+def test_a_look_that_comes_to_nothing_is_in_vain(site: Site, ask: str) -> None:
+    looks: list[bool] = []
+
+    def read(view: View) -> None:
+        looks.append(type(view) is not SqliteView)
+        if len(looks) > 1:
+            return
+        if ask == "what raises":
+            raise ZeroDivisionError
+        with suppress(Exception):
+            view.get_yielded(site.step)
+
+    for _ in range(3):
+        site.decides(read)
+    assert looks == [True, False, False, True], (
+        "again in its turn; the next one passes; then a look"
+    )
 
 
 def test_looks_in_vain_become_rare_and_one_that_helps_brings_them_back() -> None:

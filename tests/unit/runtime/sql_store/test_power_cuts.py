@@ -55,9 +55,11 @@ class Machine:
         self.does(lambda: runs.append(self.evaluator.submit(PROGRAM, "One", {"n": 1})))
         return runs[0]
 
-    def claims(self) -> TaskDefinition:
+    def claims(self, *, is_durable: bool = False) -> TaskDefinition:
         tasks: list[TaskDefinition] = []
-        self.does(lambda: tasks.extend(self.store.claim_tasks(["t.Work"], 1)))
+        self.does(
+            lambda: tasks.extend(self.store.claim_tasks(["t.Work"], 1, is_durable=is_durable))
+        )
         return tasks[0]
 
     @contextmanager
@@ -92,6 +94,13 @@ def test_a_claim_may_be_undone_and_its_task_waits_again(machine: Machine, folder
         found = store.get_run(run)
         assert found is not None
         assert found.state == RunnerState.COMPLETED
+
+
+def test_a_claim_that_is_to_be_durable_stays(machine: Machine, folder: Path) -> None:
+    machine.submits()
+    task = machine.claims(is_durable=True)
+    with machine.after_a_cut(folder) as store:
+        assert state_of(store, task) == (TaskState.RUNNING, 1, 1)
 
 
 def test_a_claim_that_was_extended_stays(machine: Machine, folder: Path) -> None:
