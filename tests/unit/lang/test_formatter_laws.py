@@ -17,6 +17,9 @@ from afl.lang.builder import bare_name
 from afl.lang.formatter import format_source, format_tree
 from afl.lang.parser import parse
 
+#: Now and then most of the trees that are drawn are too large, and are drawn again.
+pytestmark = pytest.mark.timeout(300)
+
 # Trees
 
 NAMES = ["a", "b2", "_c", "longer_name_of_something", "in", "script", "prompt", "model", "facet"]
