@@ -245,7 +245,7 @@ def test_a_connection_to_what_has_become_a_replica_is_given_up(opened: Opened) -
         operator.execute("CREATE TABLE thing (id serial PRIMARY KEY)")
         operator.execute("ALTER SYSTEM SET default_transaction_read_only = on")
         operator.execute("SELECT pg_reload_conf()")
-        database: PostgresDatabase = opened(open_postgres(server.url))
+        database: PostgresDatabase = opened(open_postgres(server.url, pool_size=1))
         until(lambda: database.query("SHOW default_transaction_read_only") == [("on",)])
         ways: list[Callable[[], object]] = [
             lambda: database.query(_ADD),
